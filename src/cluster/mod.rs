@@ -215,7 +215,7 @@ impl Cluster {
     /// What an engine needs to follow the log. `origin` identifies the engine among all of the cluster.
     pub fn membership(&self, origin: u128) -> Membership {
         *self.start.lock() = format!("{origin:032x}");
-        Membership { log: Arc::new(self.log.clone()), origin }
+        Membership { log: Arc::new(self.log.clone()), origin, server: self.settings.server.clone() }
     }
 
     /// Waits until the engine has applied every entry that the log has at the time of the call. Returns

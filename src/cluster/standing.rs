@@ -55,7 +55,10 @@ impl Cluster {
     }
 
     async fn compare(&self, engine: &Engine) -> Result<(), LogError> {
-        let others = self.reports().await?.into_iter().filter(|(name, _)| *name != self.settings.server);
+        let reports = self.reports().await?;
+        let live: Vec<u128> = reports.iter().filter_map(|(_, report)| report.start()).collect();
+        engine.discard_of_absent(&live);
+        let others = reports.into_iter().filter(|(name, _)| *name != self.settings.server);
         let published = others.filter_map(|(server, report)| report.published(server)).collect();
         let next = {
             let mut agreement = self.agreement.lock();
@@ -111,6 +114,11 @@ impl Cluster {
 }
 
 impl Report {
+    /// The start of the server.
+    fn start(&self) -> Option<u128> {
+        u128::from_str_radix(&self.start, 16).ok()
+    }
+
     /// The digest that another server publishes. One that was outvoted has no vote.
     fn published(self, server: String) -> Option<Published> {
         let (position, digest) = self.digest.filter(|_| !self.is_outvoted)?;

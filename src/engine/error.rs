@@ -138,6 +138,23 @@ pub enum EngineError {
     /// caller, who has not frozen the old one or not written what it took.
     #[error("collection \"{0}\" has changes that its reindex has not followed; it was left as it was")]
     ChangesLeft(CollectionName),
+    /// Another reindex of the collection is running, on this server of the cluster.
+    #[error(
+        "collection \"{name}\" is being reindexed by the server {server:?}; GET and DELETE of the same path \
+         there return its progress and end it"
+    )]
+    ReindexedBy {
+        /// The collection.
+        name: CollectionName,
+        /// The server.
+        server: String,
+    },
+    /// The other servers have discarded a hidden collection. Nothing of it is left.
+    #[error(
+        "the servers of the cluster have discarded what was restored or reindexed, because this server was \
+         not on their list for more than ten seconds; begin again"
+    )]
+    Discarded,
     /// The memory budget is used up. Nothing was done.
     #[error(
         "{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more \
@@ -178,9 +195,6 @@ pub enum EngineError {
         /// The last entry that is applied.
         applied: u64,
     },
-    /// A server of a cluster cannot do this.
-    #[error("{0}")]
-    NotInCluster(&'static str),
     /// The engine is closing. Nothing was done.
     #[error("the server is shutting down")]
     Closed,

@@ -75,7 +75,7 @@ impl Writer {
             }
             if collections.contains_key(&expiry.collection) {
                 due.documents.push(expiry);
-            } else if self.restoring.contains(&expiry.collection) {
+            } else if self.shared.hidden.has(expiry.collection) {
                 // The restore is not complete: the collection is not visible, and its documents must not
                 // change.
                 due.next_ms = due.next_ms.min(now_ms + RETRY_MS);

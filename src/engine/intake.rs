@@ -153,7 +153,9 @@ impl Engine {
         let queued = driven(async move {
             let mut permits = queue.take(&operations, admission).await?;
             let mut answers = Vec::with_capacity(1);
-            let mut parts = parts(operations.into_iter().zip(checks).collect(), most).into_iter().peekable();
+            let checked = operations.into_iter().zip(checks).collect();
+            let parts = parts(checked, most, |(operation, _): &(Operation, _)| size(operation));
+            let mut parts = parts.into_iter().peekable();
             while let Some(operations) = parts.next() {
                 let (reply, answer) = oneshot::channel();
                 // The last part is done last.
@@ -214,17 +216,14 @@ impl Engine {
     }
 }
 
-/// Operations with what was checked before.
-type Operations = Vec<(Operation, Option<Checked>)>;
-
 /// Divides operations into parts of at most this many bytes, or of one operation.
-fn parts(operations: Operations, most: usize) -> Vec<Operations> {
+pub(super) fn parts<T>(operations: Vec<T>, most: usize, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let (mut parts, mut bytes) = (Vec::with_capacity(1), 0);
     if most == usize::MAX {
         return vec![operations];
     }
     for operation in operations {
-        let own = size(&operation.0);
+        let own = size(&operation);
         if parts.is_empty() || bytes + own > most {
             parts.push(Vec::new());
             bytes = 0;

@@ -38,8 +38,10 @@ mod condition;
 mod directory;
 mod error;
 mod expiry;
+mod filler;
 mod filter;
 mod gate;
+mod hidden;
 mod inspect;
 mod intake;
 mod listing;
@@ -78,7 +80,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 pub use crate::backup::{BackupError, Manifest};
-use crate::ids::{CollectionName, DocumentId};
+use crate::ids::{CollectionId, CollectionName, DocumentId};
 pub use crate::index::{Plan, Progress};
 use crate::pool::{Cancel, CpuPool, Patience, PoolError};
 use crate::snapshot;
@@ -192,15 +194,17 @@ impl Engine {
             let path = directory.incoming.clone();
             OpenError::Directory { path, action: "emptied", source }
         })?;
-        let replica = replica::check(path, &store, membership.is_some(), settings.store.verify)?;
+        let replica = replica::check(path, &store, membership.as_ref(), settings.store.verify)?;
         let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
-        let garbage = store.garbage()?;
+        let is_hidden = |id: &CollectionId| recovered.hidden.iter().any(|one| one.record.record.id == *id);
+        let garbage = store.garbage()?.into_iter().filter(|id| !is_hidden(id)).collect();
         let newest = recovered.snapshot.map(|file| file.from);
         let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
         let budget = MemoryBudget::new(settings.memory_budget, settings.resident_bytes);
         let postings = PostingCache::new(settings.posting_cache_bytes);
         let (registry, last) = (recovered.registry, recovered.last);
         let shared = Shared::new(store, registry, directory.snapshots, clock, budget, postings, last);
+        recovered.hidden.into_iter().for_each(|hidden| shared.hidden.add(hidden));
         let shared = Arc::new(shared);
         let (commands, queue) = mpsc::unbounded_channel();
         let (requests, wanted) = sync_mpsc::channel();
@@ -209,7 +213,7 @@ impl Engine {
             shared.visible.store(position, Ordering::SeqCst);
             shared.position.send_replace((position, time_ms));
         }
-        let writer = Writer::new(Arc::clone(&shared), queue, garbage, replica);
+        let writer = Writer::new(Arc::clone(&shared), queue, garbage, replica, commands.downgrade());
         let checkpointer =
             Checkpointer::new(Arc::clone(&shared), wanted, commands.clone(), settings.checkpoints, newest);
         let threads = (

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::hidden::Hidden;
 use super::registry::{Collection, Registry};
 use crate::ids::{CollectionId, Sequence, SignatureShape};
 use crate::index::{Bands, HashIndex, Progress};
@@ -27,6 +28,8 @@ type Indexes = HashMap<CollectionId, Arc<dyn HashIndex>>;
 /// The result of recovery.
 pub(super) struct Recovered {
     pub(super) registry: Registry,
+    /// Collections of a cluster that are being filled.
+    pub(super) hidden: Vec<Hidden>,
     pub(super) last: Sequence,
     /// The snapshot that was loaded.
     pub(super) snapshot: Option<SnapshotFile>,
@@ -35,23 +38,29 @@ pub(super) struct Recovered {
 /// Brings the index to the state of the store, and counts the progress.
 pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> Result<Recovered, StoreError> {
     let last = store.high_water()?;
-    let records = store.collections()?;
+    let (visible, hidden) = (store.collections()?, store.hidden()?);
+    let filled = hidden.iter().map(|hidden| hidden.record.clone());
+    let records: Vec<CollectionRecord> = visible.iter().cloned().chain(filled).collect();
     let (snapshot, indexes) = log_progress(progress, || match newest(store, snapshots, last, progress)? {
         Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded, progress)?)),
         None => Ok((None, rebuild(store, &records, progress)?)),
     })?;
-    let mut collections = Vec::with_capacity(records.len());
-    for record in records {
+    let collection = |record: CollectionRecord| {
         let marks = store.mark_counts(record.id)?;
         let collection = match indexes.get(&record.id) {
             Some(index) => Collection::new(record, Arc::clone(index)),
             None => Collection::empty(record),
         };
         collection.marks.set(marks);
-        collections.push(collection);
-    }
-    let registry = Registry::of(collections);
-    Ok(Recovered { registry, last, snapshot })
+        Ok::<_, StoreError>(collection)
+    };
+    let collections: Vec<Collection> = visible.into_iter().map(collection).collect::<Result<_, _>>()?;
+    let hidden = hidden.into_iter().map(|hidden| {
+        let collection = collection(hidden.record.clone())?.remade(hidden.source.is_some());
+        Ok::<_, StoreError>(Hidden::of(hidden, Arc::new(collection)))
+    });
+    let hidden = hidden.collect::<Result<_, _>>()?;
+    Ok(Recovered { registry: Registry::of(collections), hidden, last, snapshot })
 }
 
 /// Runs `work` and logs its progress periodically.

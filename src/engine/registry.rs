@@ -5,17 +5,19 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 
 use super::gate::Gate;
 use super::marks::Counts;
 use super::posting_cache::Epoch;
 use super::traffic::Traffic;
+use super::writer::Command;
 use crate::engine::{CollectionSettings, EngineError, Version};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
@@ -50,6 +52,23 @@ pub struct Collection {
     pub(super) marks: Counts,
     /// What was asked of it and written to it since it was loaded.
     pub traffic: Traffic,
+    /// Set when another collection has taken its place: then its rows are removed after the last query.
+    release: OnceLock<Release>,
+}
+
+/// Tells the writer that no query holds a collection any more.
+struct Release {
+    id: CollectionId,
+    writer: mpsc::WeakUnboundedSender<Command>,
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        // Without a writer, the next start removes the rows.
+        if let Some(writer) = self.writer.upgrade() {
+            let _ = writer.send(Command::Release(self.id));
+        }
+    }
 }
 
 impl fmt::Debug for Collection {
@@ -65,9 +84,14 @@ impl Collection {
         Collection::new(record, index)
     }
 
-    /// A collection without documents that will replace the one of the same name.
-    pub(super) fn remade(record: CollectionRecord) -> Collection {
-        Collection { is_remade: true, ..Collection::empty(record) }
+    /// The same as one that will replace the collection of its name, if `is_remade`.
+    pub(super) fn remade(self, is_remade: bool) -> Collection {
+        Collection { is_remade, ..self }
+    }
+
+    /// Tells the writer when the last query of this collection has ended, which another one has replaced.
+    pub(super) fn release_to(&self, writer: mpsc::WeakUnboundedSender<Command>) {
+        let _ = self.release.set(Release { id: self.id, writer });
     }
 
     pub(super) fn new(record: CollectionRecord, index: Arc<dyn HashIndex>) -> Collection {
@@ -84,6 +108,7 @@ impl Collection {
             epoch: Epoch::default(),
             marks: Counts::default(),
             traffic: Traffic::default(),
+            release: OnceLock::new(),
         }
     }
 
@@ -234,6 +259,14 @@ impl Registry {
 
     pub(super) fn find(&self, name: &CollectionName) -> Option<Arc<Collection>> {
         self.0.load().get(name).map(Arc::clone)
+    }
+
+    /// The error of a write to a collection whose number does not exist: it was deleted, or replaced.
+    pub(super) fn missing(&self, name: CollectionName) -> EngineError {
+        match self.find(&name) {
+            Some(now) => now.not_for_this(EngineError::NoCollection),
+            None => EngineError::NoCollection(name),
+        }
     }
 
     /// The collection with this number.

@@ -1,10 +1,11 @@
-//! Restoring backups: an upload is spooled to the disk, verified completely, and only then written,
-//! invisibly.
+//! Restoring backups: an upload is spooled to the disk, verified completely, and only then written to a
+//! hidden collection.
 //!
-//! The collection gets an id that the store lists as garbage from the start, so after a crash the next start
-//! removes an incomplete restore. The last batch removes the id from that list and adds the name, which
-//! makes the restore atomic. Its index is filled concurrently with the others and registered after that
-//! batch. If a snapshot does not have this index yet, the next start builds it from the posting lists.
+//! The last step gives the collection its name, which makes the restore atomic. Its index is filled
+//! concurrently with the others. If a snapshot does not have this index yet, the next start builds it from
+//! the posting lists.
+//!
+//! *Absent*: hidden collections (`hidden`), and who fills them (`filler`).
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -15,20 +16,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
 use tokio::io::AsyncWriteExt;
-use tokio::sync::{mpsc, oneshot};
+use tokio::runtime::Handle;
 
-use super::collections::info;
+use super::filler::{Access, Filler};
 use super::intake::has_sketch_and_grams;
-use super::planning::Plan;
-use super::registry::{Collection, settings_of};
+use super::registry::settings_of;
 use super::shared::Shared;
-use super::writer::{Command, Writer};
 use crate::backup::{self, BackupError, Clusters, Item, Manifest, Shape, Summary};
 use crate::engine::{Condition, Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, Mark, Width};
 use crate::pool::PoolError;
-use crate::store::{Change, ClusterChanges, CollectionRecord};
+use crate::store::CollectionRecord;
 
 /// Maximum number of documents in a batch.
 const BATCH_DOCUMENTS: usize = 2_000;
@@ -36,23 +35,6 @@ const BATCH_DOCUMENTS: usize = 2_000;
 const BATCH_MARKS: usize = 1_000;
 /// Approximate maximum bytes of documents in a batch.
 const BATCH_BYTES: usize = 4 << 20;
-
-/// A step of a restore for the writer, in this order.
-pub(super) enum Step {
-    /// Create a collection that is not visible yet.
-    Begin { record: Box<CollectionRecord>, reply: oneshot::Sender<Result<Arc<Collection>, EngineError>> },
-    /// Write documents and marks.
-    Fill {
-        collection: Arc<Collection>,
-        documents: Vec<Document>,
-        marks: Vec<(Mark, u64)>,
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    /// Make the complete collection visible.
-    Finish { collection: Arc<Collection>, reply: oneshot::Sender<Result<(), EngineError>> },
-    /// Discard it.
-    Abandon(CollectionId),
-}
 
 /// A spooled upload. Dropping it deletes the file.
 struct Spooled(PathBuf);
@@ -77,11 +59,6 @@ impl Engine {
         tar: Incoming,
         rules: Arc<dyn RestoreRules>,
     ) -> Result<Restored, EngineError> {
-        if self.following.is_some() {
-            return Err(EngineError::NotInCluster(
-                "a server of a cluster restores no backups: import an export of the collection instead",
-            ));
-        }
         // Before the upload: a client should not send a backup that would be rejected.
         if self.shared.registry.find(name).is_some() {
             return Err(EngineError::CollectionExists(name.clone()));
@@ -90,14 +67,15 @@ impl Engine {
             return Err(EngineError::ReadOnly(reason));
         }
         self.admit(true)?;
+        self.admit_to_log(true)?;
         let permit = Arc::clone(&self.restores).try_acquire_owned();
         let permit = permit.map_err(|_| EngineError::Busy("the capacity for restores"))?;
         let spooled = spool(&self.incoming, tar, &self.shared).await?;
-        let (name, now_ms, writer) = (name.clone(), self.now_ms(), self.commands.clone());
+        let (name, now_ms, access) = (name.clone(), self.now_ms(), self.access());
         // A detached thread completes the restore even if the client disconnects.
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            restore(&name, &spooled, &*rules, now_ms, &writer)
+            restore(&name, &spooled, &*rules, now_ms, access)
         });
         task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
     }
@@ -124,29 +102,24 @@ fn restore(
     spooled: &Spooled,
     rules: &dyn RestoreRules,
     now_ms: u64,
-    writer: &mpsc::UnboundedSender<Command>,
+    access: Access,
 ) -> Result<Restored, EngineError> {
     let summary = verify(name, &spooled.0, rules, now_ms)?;
     let documents = summary.documents;
     tracing::info!(collection = %name, documents, "a backup was verified and is being restored");
-    let record = Box::new(record(name, &summary.manifest)?);
-    let collection = send_step(writer, |reply| Step::Begin { record, reply })?;
+    let runtime = Handle::current();
+    let filler = runtime.block_on(access.begin(record(name, &summary.manifest)?, None))?;
     let (held, marks) = (Vec::new(), Vec::new());
-    let mut filling = Filling { writer, collection: &collection, now_ms, held, marks, bytes: 0, skipped: 0 };
+    let mut filling =
+        Filling { runtime: &runtime, filler: &filler, now_ms, held, marks, bytes: 0, skipped: 0 };
     let take = |item| filling.take(item);
-    let filled = backup::read(open(&spooled.0)?, rules.line_bytes(), |_| Ok(()), take);
-    let filled = filled.and_then(|_| filling.flush());
+    backup::read(open(&spooled.0)?, rules.line_bytes(), |_| Ok(()), take)?;
+    filling.flush()?;
     let expired = filling.skipped;
-    let done = filled.and_then(|()| {
-        send_step(writer, |reply| Step::Finish { collection: Arc::clone(&collection), reply })
-    });
-    if let Err(error) = done {
-        let _ = writer.send(Command::Restore(Step::Abandon(collection.id)));
-        return Err(error);
-    }
+    let collection = runtime.block_on(filler.finish(None))?;
     let documents = summary.documents - expired;
     tracing::info!(collection = %name, documents, expired, "a collection was restored");
-    Ok(Restored { collection: info(&collection, documents), from: summary.manifest, documents, expired })
+    Ok(Restored { collection, from: summary.manifest, documents, expired })
 }
 
 /// Reads the whole backup and checks that it is intact and that all of it may be restored.
@@ -239,19 +212,10 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
     })
 }
 
-fn send_step<T>(
-    writer: &mpsc::UnboundedSender<Command>,
-    step: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Step,
-) -> Result<T, EngineError> {
-    let (reply, answer) = oneshot::channel();
-    writer.send(Command::Restore(step(reply))).map_err(|_| EngineError::Closed)?;
-    answer.blocking_recv().map_err(|_| EngineError::Closed)?
-}
-
-/// Sends documents to the writer in batches. Each batch is sent after the previous one is written.
+/// Fills the collection in batches. Each batch is sent after the previous one is written.
 struct Filling<'a> {
-    writer: &'a mpsc::UnboundedSender<Command>,
-    collection: &'a Arc<Collection>,
+    runtime: &'a Handle,
+    filler: &'a Filler,
     now_ms: u64,
     held: Vec<Document>,
     marks: Vec<(Mark, u64)>,
@@ -282,129 +246,11 @@ impl Filling<'_> {
     fn flush(&mut self) -> Result<(), EngineError> {
         self.bytes = 0;
         let (documents, marks) = (std::mem::take(&mut self.held), std::mem::take(&mut self.marks));
-        let collection = Arc::clone(self.collection);
-        send_step(self.writer, |reply| Step::Fill { collection, documents, marks, reply })
-    }
-}
-
-impl Writer {
-    /// Performs a step of a restore.
-    pub(super) fn restore(&mut self, step: Step) {
-        match step {
-            Step::Begin { record, reply } => {
-                let _ = reply.send(self.begin_restore(*record));
-            }
-            Step::Fill { collection, documents, marks, reply } => {
-                let filled = self.fill(&collection, documents);
-                let _ = reply.send(filled.and_then(|()| self.fill_marks(&collection, marks)));
-            }
-            Step::Finish { collection, reply } => {
-                let _ = reply.send(self.finish_restore(&collection));
-            }
-            Step::Abandon(id) => self.abandon_hidden(id),
-        }
-    }
-
-    /// Discards a collection that is not visible.
-    pub(super) fn abandon_hidden(&mut self, id: CollectionId) {
-        // It is visible if it was finished in the meantime.
-        if self.restoring.remove(&id) {
-            self.garbage.push_back(id);
-        }
-    }
-
-    fn refuse_existing(&self, name: &CollectionName) -> Result<(), EngineError> {
-        match self.shared.registry.find(name) {
-            Some(_) => Err(EngineError::CollectionExists(name.clone())),
-            None => Ok(()),
-        }
-    }
-
-    fn begin_restore(&mut self, record: CollectionRecord) -> Result<Arc<Collection>, EngineError> {
-        self.refuse_existing(&record.name)?;
-        Ok(Arc::new(Collection::empty(self.begin_hidden(record)?)))
-    }
-
-    /// Reserves the number of a collection that is filled while it is not visible. Returns its record.
-    pub(super) fn begin_hidden(&mut self, record: CollectionRecord) -> Result<CollectionRecord, EngineError> {
-        self.refuse_read_only()?;
-        let shared = Arc::clone(&self.shared);
-        let record = CollectionRecord { id: shared.store.next_collection_id()?, ..record };
-        let mut batch = shared.store.batch()?;
-        batch.begin_restore(record.id, record.width);
-        batch.log(Change::CollectionChanged(record.id));
-        self.commit_or_fail(batch, &[].into(), &[])?;
-        self.restoring.insert(record.id);
-        Ok(record)
-    }
-
-    fn fill(&mut self, collection: &Arc<Collection>, documents: Vec<Document>) -> Result<(), EngineError> {
         let put = |document| Operation::Put { document, unless: None, condition: Condition::None };
-        self.apply_hidden(collection, documents.into_iter().map(put))
-    }
-
-    /// Applies operations to a collection that is not visible.
-    pub(super) fn apply_hidden(
-        &mut self,
-        collection: &Arc<Collection>,
-        operations: impl Iterator<Item = Operation>,
-    ) -> Result<(), EngineError> {
-        self.refuse_read_only()?;
-        self.shared.budget.admit(true)?;
-        let shared = Arc::clone(&self.shared);
-        let mut plan = Plan::new(&shared.store, self.last, 0)?;
-        plan.next_place = self.next_place;
-        for operation in operations {
-            plan.decide(collection, operation, None, &mut self.recent)?;
-        }
-        self.next_place = plan.next_place;
-        let (batch, hashes) = plan.into_batch();
-        let touched = [(collection.id, Arc::clone(collection))].into();
-        self.commit_or_fail(batch, &touched, &hashes)
-    }
-
-    pub(super) fn fill_marks(
-        &mut self,
-        collection: &Arc<Collection>,
-        marks: Vec<(Mark, u64)>,
-    ) -> Result<(), EngineError> {
-        let shared = Arc::clone(&self.shared);
-        let mut plan = Plan::new(&shared.store, self.last, 0)?;
-        let added = plan.add_marks(collection.id, marks)?;
-        self.commit_marks(plan, collection, &added, true)
-    }
-
-    fn finish_restore(&mut self, collection: &Arc<Collection>) -> Result<(), EngineError> {
-        self.refuse_existing(&collection.name)?;
-        self.reveal(collection, None)
-    }
-
-    /// Makes a filled collection visible, in place of another one of its name if there is one. The caller has
-    /// checked the name.
-    pub(super) fn reveal(
-        &mut self,
-        collection: &Arc<Collection>,
-        replaced: Option<&Collection>,
-    ) -> Result<(), EngineError> {
-        self.refuse_read_only()?;
-        let shared = Arc::clone(&self.shared);
-        let mut batch = shared.store.batch()?;
-        if let Some(replaced) = replaced {
-            batch.delete_collection(replaced.id, replaced.index.width());
-            batch.log(Change::CollectionDeleted(replaced.id));
-        }
-        batch.finish_restore(&collection.record());
-        if collection.has_clusters() {
-            batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));
-        }
-        batch.log(Change::CollectionCreated(collection.id));
-        self.commit_or_fail(batch, &[].into(), &[])?;
-        self.restoring.remove(&collection.id);
-        shared.registry.add(collection);
-        self.clusters.begin(collection);
-        // The documents of the new collection expire too.
-        shared.next_expiry_ms.store(0, Ordering::SeqCst);
-        Ok(())
+        self.runtime.block_on(async {
+            self.filler.fill(documents.into_iter().map(put).collect()).await?;
+            self.filler.mark(marks).await
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::budget::MemoryBudget;
 use super::clock::Clock;
+use super::hidden::HiddenCollections;
 use super::posting_cache::PostingCache;
 use super::registry::Registry;
 use super::replica::StateDigest;
@@ -22,6 +23,8 @@ use crate::store::Store;
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) registry: Registry,
+    /// Collections that are not in the registry yet.
+    pub(super) hidden: HiddenCollections,
     pub(super) snapshots: PathBuf,
     pub(super) clock: Clock,
     pub(super) budget: MemoryBudget,
@@ -65,6 +68,7 @@ impl Shared {
         Shared {
             store,
             registry,
+            hidden: HiddenCollections::default(),
             snapshots,
             clock,
             budget,

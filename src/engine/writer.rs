@@ -15,22 +15,22 @@
 //! A group contains the operations that were queued while the previous group was made durable (group
 //! commit). So the latency of the disk determines the size of a group, from one document to thousands.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::cluster_work::ClusterWork;
+use super::hidden::{HiddenReply, HiddenWork};
 use super::intake::Permits;
 use super::marks::MarkChange;
 use super::near_duplicates::Checked;
 use super::planning::{Plan, place};
 use super::recent::Recent;
 use super::registry::Collection;
-use super::reindex::{self, Followed};
+use super::reindex::Followed;
 use super::replica::{Apply, Replica};
-use super::restore::Step;
 use super::shared::Shared;
 use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, KeepRule, Sequence};
@@ -75,10 +75,12 @@ pub(super) enum Command {
         reply: oneshot::Sender<Result<usize, EngineError>>,
         permits: Permits,
     },
-    /// A step of a restore.
-    Restore(Step),
-    /// A step of a reindex.
-    Reindex(reindex::Step),
+    /// Change a collection that is not visible.
+    Hidden { work: HiddenWork, reply: Option<HiddenReply> },
+    /// Take what changed in the collection that a hidden one will replace.
+    TakeChanges { target: CollectionId, reply: oneshot::Sender<Result<Followed, EngineError>> },
+    /// The last query of a collection has ended that another one has replaced.
+    Release(CollectionId),
     /// A stored document may have expired.
     Expire,
     /// Every retained snapshot covers the log up to this change.
@@ -109,9 +111,7 @@ pub(super) struct Writer {
     pub(super) held: Option<Command>,
     pub(super) recent: Recent,
     pub(super) garbage: VecDeque<CollectionId>,
-    /// Collections that are being restored and are not visible yet.
-    pub(super) restoring: HashSet<CollectionId>,
-    /// Collections that are being reindexed, with what changed in them.
+    /// Collections that this server reindexes, with what changed in them.
     pub(super) followed: HashMap<CollectionId, Followed>,
     pub(super) last: Sequence,
     /// Whether stored documents have expired.
@@ -121,6 +121,8 @@ pub(super) struct Writer {
     pub(super) next_place: u64,
     /// The state of a server of a cluster.
     pub(super) replica: Option<Replica>,
+    /// Where commands for this writer are sent.
+    pub(super) own: mpsc::WeakUnboundedSender<Command>,
 }
 
 /// Reads the posting lists of all grams of a group ahead.
@@ -153,10 +155,10 @@ impl Writer {
         commands: mpsc::UnboundedReceiver<Command>,
         garbage: Vec<CollectionId>,
         replica: Option<Replica>,
+        own: mpsc::WeakUnboundedSender<Command>,
     ) -> Writer {
         let last = shared.applied();
         let recent = Recent::new(last);
-        let (garbage, restoring) = (garbage.into(), HashSet::new());
         let next_place = match &replica {
             Some(replica) => replica.next_place(),
             // Documents of the last millisecond before the start may have greater places than its first.
@@ -167,14 +169,14 @@ impl Writer {
             commands,
             held: None,
             recent,
-            garbage,
-            restoring,
+            garbage: garbage.into(),
             followed: HashMap::new(),
             last,
             expiring: true,
             clusters: ClusterWork::default(),
             next_place,
             replica,
+            own,
         }
     }
 
@@ -202,8 +204,11 @@ impl Writer {
                     }
                     self.settle_some();
                 }
-                Command::Restore(step) => self.restore(step),
-                Command::Reindex(step) => self.reindex(step),
+                Command::Hidden { work, reply } => self.do_hidden(work, reply),
+                Command::TakeChanges { target, reply } => {
+                    let _ = reply.send(self.take_changes(target));
+                }
+                Command::Release(collection) => self.garbage.push_back(collection),
                 Command::Expire => {
                     self.clusters.resume();
                     self.expire();

@@ -359,7 +359,9 @@ impl From<&ServiceError> for Problem {
                 Problem::new(Code::NoDeletion, detail)
             }
             // A reindex that was ended is forgotten, so no client gets its error.
-            ServiceError::NoReindex(_) => Problem::new(Code::NoReindex, detail),
+            ServiceError::NoReindex(_) | ServiceError::ReindexElsewhere { .. } => {
+                Problem::new(Code::NoReindex, detail)
+            }
             ServiceError::Reindexing(_) | ServiceError::TakesEffect(_) => {
                 Problem::new(Code::Reindexing, detail)
             }
@@ -419,9 +421,9 @@ impl From<&EngineError> for Problem {
             EngineError::DiskFull(_) => Code::DiskFull,
             EngineError::MemoryFull { .. } => Code::MemoryFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
-            EngineError::LogUnavailable(_) => Code::LogUnavailable,
+            EngineError::LogUnavailable(_) | EngineError::Discarded => Code::LogUnavailable,
             EngineError::Behind { .. } => Code::Behind,
-            EngineError::NotInCluster(_) => Code::NotInCluster,
+            EngineError::ReindexedBy { .. } => Code::Reindexing,
             EngineError::Closed => Code::ShuttingDown,
             EngineError::TooManyMarks { .. } => Code::TooManyMarks,
             EngineError::CollectionExists(_) => Code::CollectionExists,

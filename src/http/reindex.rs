@@ -18,7 +18,8 @@ use super::wire::{ReindexIn, ReindexOut};
 /// texts, metadata, times, marks and the order of arrival stay. Until it ends, queries are answered with the
 /// old fingerprints, and from then on with the new ones. Documents that are written or deleted meanwhile are
 /// followed; in its last step, mostly some milliseconds, writes to the collection get 503 `busy`. A kill of
-/// the server leaves the collection as it was.
+/// the server leaves the collection as it was. In a cluster the server that takes the request does the work
+/// for all, and answers `GET` and `DELETE`; others name it.
 #[utoipa::path(
     post, path = Route::Reindex.path(), tag = "collections", operation_id = "begin_reindex",
     params(("collection" = String, Path, description = "The collection.")),
@@ -26,8 +27,8 @@ use super::wire::{ReindexIn, ReindexOut};
     responses(
         (status = 202, description = "The reindex was started.", body = ReindexOut,
             headers(("Location" = String, description = "The path of the progress."))),
-        (status = 409, description = "The collection keeps no texts, or is being reindexed, or the server is \
-            one of a cluster.", body = Body, content_type = "application/problem+json"),
+        (status = 409, description = "The collection keeps no texts, or is being reindexed.", body = Body,
+            content_type = "application/problem+json"),
         BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]

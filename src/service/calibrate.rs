@@ -20,7 +20,7 @@ use super::{Service, ServiceError};
 use crate::call::{self, Call};
 use crate::eval::{Assumed, CANDIDATES, Candidate, EDITS, best};
 use crate::fingerprint::Profile;
-use crate::ids::{CollectionName, DocumentId};
+use crate::ids::{CollectionId, CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
 /// Maximum number of texts in a sample. All pairs of them and of their edited copies are compared.
@@ -110,6 +110,9 @@ pub(super) type Job = jobs::Job<Measuring, Outcome>;
 
 /// How far a calibration is.
 pub(super) struct Measuring {
+    /// The collection. A reindex gives it another number, also one by another server of a cluster: then the
+    /// result is about a profile that the collection had.
+    collection: CollectionId,
     pub(super) read: AtomicU64,
     to_read: u64,
     measured: AtomicUsize,
@@ -156,6 +159,7 @@ impl Service {
         let info = self.engine()?.collection(collection)?;
         let plan = self.plan(collection, wanted)?;
         let measuring = Measuring {
+            collection: info.id,
             read: AtomicU64::new(0),
             to_read: plan.texts.as_ref().map_or(info.documents, |texts| texts.len() as u64),
             measured: AtomicUsize::new(0),
@@ -176,7 +180,7 @@ impl Service {
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
     pub fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
         let info = self.engine()?.collection(collection)?;
-        let job = self.calibrations.jobs.of(&info);
+        let job = self.calibrations.jobs.of(&info).filter(|job| job.progress.collection == info.id);
         job.map(|job| status(&job)).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
     }
 

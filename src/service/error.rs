@@ -136,6 +136,17 @@ pub enum ServiceError {
          ended has changed nothing: GET /collections/{0} shows the profile, and POST to the same path begins"
     )]
     NoReindex(CollectionName),
+    /// Another server of the cluster reindexes the collection.
+    #[error(
+        "collection \"{collection}\" is being reindexed by the server {server:?} of the cluster, and this \
+         one does not know its progress: send the request to that server"
+    )]
+    ReindexElsewhere {
+        /// The collection.
+        collection: CollectionName,
+        /// The server.
+        server: String,
+    },
     /// The collection is being reindexed.
     #[error(
         "collection \"{0}\" is being reindexed; GET of the same path returns its progress, and DELETE ends it"

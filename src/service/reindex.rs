@@ -115,9 +115,9 @@ impl Service {
     /// Begins to make the fingerprints of a collection again, and forgets an earlier job of it.
     ///
     /// # Errors
-    /// [`ServiceError::Reindexing`] if one of this collection is running, [`EngineError::Busy`] if another
-    /// one is, [`ServiceError::KeepsNoTexts`], the errors of the settings, and
-    /// [`EngineError::NotInCluster`].
+    /// [`ServiceError::Reindexing`] or [`EngineError::ReindexedBy`] if one of this collection is running,
+    /// [`EngineError::Busy`] if another one is, [`ServiceError::KeepsNoTexts`], and the errors of the
+    /// settings.
     pub async fn reindex(
         self: &Arc<Self>,
         collection: &CollectionName,
@@ -176,8 +176,16 @@ impl Service {
     }
 
     fn reindex_of(&self, collection: &CollectionName) -> Result<Arc<Job>, ServiceError> {
-        let info = self.engine()?.collection(collection)?;
-        self.reindexes.of(&info).ok_or_else(|| ServiceError::NoReindex(collection.clone()))
+        let engine = self.engine()?;
+        let info = engine.collection(collection)?;
+        let own = self.reindexes.of(&info);
+        // One that has ended here may be followed by one of another server.
+        if !own.as_ref().is_some_and(|job| job.is_running())
+            && let Some(server) = engine.reindexed_by(info.id)
+        {
+            return Err(ServiceError::ReindexElsewhere { collection: collection.clone(), server });
+        }
+        own.ok_or_else(|| ServiceError::NoReindex(collection.clone()))
     }
 
     async fn run_reindex(

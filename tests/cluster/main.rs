@@ -7,6 +7,7 @@ mod appends;
 mod cut_off;
 mod divergence;
 mod failures;
+mod hidden;
 mod histories;
 #[path = "../torture/history.rs"]
 #[allow(clippy::needless_pass_by_value, reason = "as in tests/torture")]

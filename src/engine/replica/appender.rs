@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::super::hidden::HiddenWork;
 use super::super::intake::size;
 use super::super::shared::Shared;
 use super::super::writer::{Command, Write};
@@ -72,6 +73,7 @@ impl Appender {
                 tokio::select! {
                     command = self.commands.recv() => command,
                     _ = tick.tick() => {
+                        self.discard_unwanted().await;
                         self.pass_time().await;
                         continue;
                     }
@@ -123,6 +125,14 @@ impl Appender {
         if (is_due || is_wanted) && self.shared.read_only().is_none() {
             self.asked_at = position;
             self.append(Work::Time, Replies::Nobody).await;
+        }
+    }
+
+    /// Discards what callers of this server have begun and nobody fills any more: the entry that does so was
+    /// not appended.
+    async fn discard_unwanted(&mut self) {
+        for target in self.shared.hidden.unwanted(self.following.origin) {
+            self.append(Work::Hidden(HiddenWork::Abandon { target }), Replies::Nobody).await;
         }
     }
 

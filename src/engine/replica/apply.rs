@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::entry::{Entry, Work};
 use super::replies::{Replies, WriteReply};
+use crate::engine::registry::Registry;
 use crate::engine::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
 use crate::engine::{EngineError, Operation};
 use crate::ids::CollectionId;
@@ -261,7 +262,7 @@ impl Writer {
         }
         let failed = result.err();
         acknowledgements.into_iter().for_each(|answer| answer.send(failed.as_ref()));
-        answer_all(entries, answers);
+        answer_all(&self.shared.registry, entries, answers);
         attempt
     }
 
@@ -303,11 +304,16 @@ impl Writer {
                 let done = self.put_clusters(&name, rule);
                 answered!(self.then_sum(done), Replies::PutClusters)
             }
+            Work::Hidden(work) => {
+                let changes_records = work.changes_records();
+                let done = self.change_hidden(work);
+                answered!(if changes_records { self.then_sum(done) } else { done }, Replies::Hidden)
+            }
             Work::ChangeMarks { collection, change } => {
                 if let Some(collection) = self.shared.registry.with_id(collection) {
                     answered!(self.change_marks(&collection, change), Replies::ChangeMarks)
                 } else {
-                    entry.replies.answer_missing();
+                    entry.replies.answer_missing(&self.shared.registry);
                     Attempt::Done
                 }
             }
@@ -316,13 +322,13 @@ impl Writer {
 }
 
 /// Passes the outcomes of operations to the callers of this server.
-fn answer_all(entries: &mut [Apply], answers: Vec<Vec<oneshot::Receiver<Outcomes>>>) {
+fn answer_all(registry: &Registry, entries: &mut [Apply], answers: Vec<Vec<oneshot::Receiver<Outcomes>>>) {
     for (entry, answers) in entries.iter_mut().zip(answers) {
         let Replies::Writes(replies) = std::mem::replace(&mut entry.replies, Replies::Nobody) else {
             continue;
         };
         for (WriteReply { collection, reply, .. }, mut answer) in replies.into_iter().zip(answers) {
-            let missing = |_| Err(EngineError::NoCollection(collection));
+            let missing = |_| Err(registry.missing(collection));
             let _ = reply.send(answer.try_recv().unwrap_or_else(missing));
         }
     }

@@ -35,12 +35,16 @@ pub struct StateDigest {
     pub noted: Instant,
 }
 
-/// The digest of all collections of a store.
+/// The digest of all collections of a store, also of those that are not visible yet.
 pub(super) fn of_all(store: &Store) -> Result<Digest, StoreError> {
     let mut sum = Digest::default();
     for record in store.collections()? {
         let content = store.digest(record.id)?.unwrap_or_default();
         sum = sum.plus(record.digest()).plus(content);
+    }
+    for hidden in store.hidden()? {
+        let content = store.digest(hidden.record.id)?.unwrap_or_default();
+        sum = sum.plus(hidden.digest()).plus(content);
     }
     Ok(sum)
 }
@@ -48,7 +52,8 @@ pub(super) fn of_all(store: &Store) -> Result<Digest, StoreError> {
 /// Compares the content of every collection with its digest.
 pub(super) fn check(store: &Store) -> Result<(), StoreError> {
     let begun = Instant::now();
-    let records = store.collections()?;
+    let mut records = store.collections()?;
+    records.extend(store.hidden()?.into_iter().map(|hidden| hidden.record));
     records.iter().try_for_each(|record| store.check_digest(record))?;
     let (collections, ms) = (records.len(), begun.elapsed().as_millis() as u64);
     tracing::info!(collections, ms, "all documents agree with their digests");

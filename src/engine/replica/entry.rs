@@ -15,7 +15,9 @@ use lz4_flex::block::{compress_prepend_size, decompress, uncompressed_size};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::hidden::HiddenWork;
 use super::super::marks::MarkChange;
+use super::hidden::HiddenLayout;
 use crate::engine::{CollectionChange, Condition, Document, DuplicateRule, Operation, ProfileFacts, Version};
 use crate::ids::{CollectionId, CollectionName, DocumentId, KeepRule, Mark, SignatureShape, Width};
 use crate::store::Row;
@@ -50,6 +52,8 @@ pub(super) enum Work {
     PutClusters { name: CollectionName, rule: Option<(KeepRule, Option<u32>)> },
     /// Change the marks of a collection.
     ChangeMarks { collection: CollectionId, change: MarkChange },
+    /// Change a collection that is not visible.
+    Hidden(HiddenWork),
     /// Nothing but the time, which lets documents expire.
     Time,
 }
@@ -121,18 +125,19 @@ enum WorkLayout {
     PutClusters { name: String, rule: Option<RuleLayout> },
     AddMarks { collection: u32, marks: Vec<(MarkLayout, u64)> },
     RemoveMark { collection: u32, mark: MarkLayout },
+    Hidden(HiddenLayout),
     Time,
 }
 
 /// A keep rule, and a distance.
 type RuleLayout = (String, Option<u32>);
 /// A document, and the other document of a pair.
-type MarkLayout = (String, Option<String>);
+pub(super) type MarkLayout = (String, Option<String>);
 /// Cells, bytes of a cell, bands, rows, and whether the cells are a set.
 type ShapeLayout = (u16, u8, u16, u16, bool);
 
 #[derive(Serialize, Deserialize)]
-enum OperationLayout {
+pub(super) enum OperationLayout {
     Put { id: String, row: Vec<u8>, unless: Option<(u32, Option<f64>, bool)>, condition: ConditionLayout },
     Delete { id: String, condition: ConditionLayout },
 }
@@ -147,7 +152,7 @@ struct FactsLayout {
 }
 
 #[derive(Serialize, Deserialize)]
-struct ChangeLayout {
+pub(super) struct ChangeLayout {
     profile: Option<FactsLayout>,
     default_profile: FactsLayout,
     k: Option<u32>,
@@ -162,7 +167,7 @@ struct ChangeLayout {
 }
 
 #[derive(Serialize, Deserialize)]
-enum ConditionLayout {
+pub(super) enum ConditionLayout {
     None,
     Absent,
     Present,
@@ -197,6 +202,7 @@ impl From<Work> for WorkLayout {
             Work::ChangeMarks { collection: CollectionId(collection), change: MarkChange::Remove(mark) } => {
                 WorkLayout::RemoveMark { collection, mark: write_mark(&mark) }
             }
+            Work::Hidden(work) => WorkLayout::Hidden(work.into()),
             Work::Time => WorkLayout::Time,
         }
     }
@@ -234,6 +240,7 @@ impl WorkLayout {
                 let change = MarkChange::Remove(read_mark(mark)?);
                 Work::ChangeMarks { collection: CollectionId(collection), change }
             }
+            WorkLayout::Hidden(work) => Work::Hidden(work.read()?),
             WorkLayout::Time => Work::Time,
         })
     }
@@ -256,7 +263,7 @@ impl From<Operation> for OperationLayout {
 }
 
 impl OperationLayout {
-    fn read(self) -> Result<Operation, EntryError> {
+    pub(super) fn read(self) -> Result<Operation, EntryError> {
         match self {
             OperationLayout::Put { id, row, unless, condition } => {
                 let row = Row::from_bytes(&row).map_err(|_| EntryError::Damaged("a document"))?;
@@ -317,7 +324,7 @@ impl From<CollectionChange> for ChangeLayout {
 }
 
 impl ChangeLayout {
-    fn read(self) -> Result<CollectionChange, EntryError> {
+    pub(super) fn read(self) -> Result<CollectionChange, EntryError> {
         Ok(CollectionChange {
             profile: self.profile.map(FactsLayout::read).transpose()?,
             default_profile: self.default_profile.read()?,
@@ -375,11 +382,11 @@ fn read_rule((keep, k): RuleLayout) -> Result<(KeepRule, Option<u32>), EntryErro
     Ok((keep.parse().map_err(|_| EntryError::Damaged("a keep rule"))?, k))
 }
 
-fn write_mark(mark: &Mark) -> MarkLayout {
+pub(super) fn write_mark(mark: &Mark) -> MarkLayout {
     (mark.id().as_str().to_owned(), mark.other().map(|other| other.as_str().to_owned()))
 }
 
-fn read_mark((id, other): MarkLayout) -> Result<Mark, EntryError> {
+pub(super) fn read_mark((id, other): MarkLayout) -> Result<Mark, EntryError> {
     let id = read_id(&id)?;
     match other {
         None => Ok(Mark::of(id)),

@@ -23,6 +23,9 @@ mod apply;
 mod digests;
 mod entry;
 mod follower;
+mod hidden;
+#[cfg(test)]
+mod hidden_tests;
 mod join;
 mod replies;
 #[cfg(test)]
@@ -58,6 +61,8 @@ pub struct Membership {
     pub log: Arc<dyn Log>,
     /// Identifies this start of the server among all starts of all servers.
     pub origin: u128,
+    /// The name of the server.
+    pub server: String,
 }
 
 /// How far a server of a cluster is.
@@ -85,8 +90,9 @@ pub(super) struct Following {
     log: Arc<dyn Log>,
     /// The writes of this server that are not answered.
     pending: Pending,
-    /// This start of the server.
+    /// This start of the server, and its name.
     origin: u128,
+    server: String,
     /// Why it follows the log no further, if that is so.
     trouble: Mutex<Option<Trouble>>,
     /// Whether the log has little space left.
@@ -99,6 +105,8 @@ pub(super) struct Following {
 
 /// The writer's state of a server of a cluster.
 pub(super) struct Replica {
+    /// This start of the server.
+    origin: u128,
     /// The time of the last entry, in milliseconds since 1970-01-01 UTC.
     pub(super) time_ms: u64,
     /// The last entry that was applied.
@@ -114,10 +122,23 @@ pub(super) struct Replica {
 
 impl Replica {
     /// The state that a store has.
-    pub(super) fn of(store: &Store) -> Result<Replica, StoreError> {
+    pub(super) fn of(store: &Store, origin: u128) -> Result<Replica, StoreError> {
         let LogPosition { entry, next_place } = store.log_position()?.unwrap_or_default();
         let (time_ms, digest) = (store.recorded_time()?, digests::of_all(store)?);
-        Ok(Replica { time_ms, position: entry, next_place, digest, applying: None, has_stopped: false })
+        Ok(Replica {
+            origin,
+            time_ms,
+            position: entry,
+            next_place,
+            digest,
+            applying: None,
+            has_stopped: false,
+        })
+    }
+
+    /// Whether this is the start of a server with this origin.
+    pub(super) fn is_of(&self, origin: u128) -> bool {
+        self.origin == origin
     }
 
     /// The last entry that was applied, and its time.
@@ -146,28 +167,28 @@ impl Replica {
 pub(super) fn check(
     path: &Path,
     store: &Store,
-    is_in_cluster: bool,
+    membership: Option<&Membership>,
     checks_digests: bool,
 ) -> Result<Option<Replica>, OpenError> {
     let has_position = store.log_position()?.is_some();
     let is_new = store.high_water()?.0 == 0;
     let refuse = |what, way_out| Err(OpenError::Cluster { path: path.to_path_buf(), what, way_out });
-    match is_in_cluster {
-        true if has_position || is_new => {
+    match membership {
+        Some(membership) if has_position || is_new => {
             if checks_digests {
                 digests::check(store)?;
             }
-            Ok(Some(Replica::of(store)?))
+            Ok(Some(Replica::of(store, membership.origin)?))
         }
-        true => refuse(
+        Some(_) => refuse(
             "a single server, whose documents are not in the log",
             "start with an empty directory, and import an export of the collections",
         ),
-        false if has_position => refuse(
+        None if has_position => refuse(
             "a server of a cluster, which would miss the writes of the others",
             "start it with --cluster, or restore a backup into an empty directory",
         ),
-        false => Ok(None),
+        None => Ok(None),
     }
 }
 
@@ -178,11 +199,12 @@ impl Following {
         shared: &Arc<Shared>,
         writer: mpsc::UnboundedSender<Command>,
     ) -> (Arc<Following>, mpsc::UnboundedSender<Command>) {
-        let Membership { log, origin } = membership;
+        let Membership { log, origin, server } = membership;
         let following = Arc::new(Following {
             log,
             pending: Pending::default(),
             origin,
+            server,
             trouble: Mutex::default(),
             is_full: AtomicBool::new(false),
             closing: Notify::new(),
@@ -194,6 +216,21 @@ impl Following {
         let runtime = Handle::current();
         *following.tasks.lock() = Some([runtime.spawn(follower.run()), runtime.spawn(appender.run())]);
         (following, submit)
+    }
+
+    /// This start of the server, and its name.
+    pub(super) fn identity(&self) -> (u128, String) {
+        (self.origin, self.server.clone())
+    }
+
+    /// Refuses bulk writes if the log has little space left.
+    pub(super) fn admit_bulk(&self) -> Result<(), EngineError> {
+        if self.is_full.load(Ordering::Relaxed) {
+            let reason = "etcd has used more than 80 % of its space, so documents are accepted one at a time \
+                          only; the servers trim the log, or raise --quota-backend-bytes of etcd";
+            return Err(EngineError::LogUnavailable(reason.to_owned()));
+        }
+        Ok(())
     }
 
     /// Records why this server follows the log no further.
@@ -244,13 +281,7 @@ impl Engine {
 
     /// Refuses bulk writes if the log has little space left.
     pub(super) fn admit_to_log(&self, is_bulk: bool) -> Result<(), EngineError> {
-        let is_full = |following: &Arc<Following>| following.is_full.load(Ordering::Relaxed);
-        if is_bulk && self.following.as_ref().is_some_and(is_full) {
-            let reason = "etcd has used more than 80 % of its space, so documents are accepted one at a time \
-                          only; the servers trim the log, or raise --quota-backend-bytes of etcd";
-            return Err(EngineError::LogUnavailable(reason.to_owned()));
-        }
-        Ok(())
+        self.following.as_ref().filter(|_| is_bulk).map_or(Ok(()), |following| following.admit_bulk())
     }
 
     /// The last entry of the log whose effect is on the disk of this server. It may be before the position:

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::super::hidden::HiddenReply;
 use super::super::intake::Permits;
+use super::super::registry::Registry;
 use super::super::writer::{Command, Outcomes, Write};
 use super::entry::Work;
 use crate::engine::{Changed, EngineError};
@@ -27,6 +29,7 @@ pub(super) enum Replies {
     DeleteCollection(oneshot::Sender<Result<bool, EngineError>>),
     PutClusters(oneshot::Sender<Result<(), EngineError>>),
     ChangeMarks(oneshot::Sender<Result<usize, EngineError>>, CollectionName, Permits),
+    Hidden(HiddenReply),
     /// Nobody waits.
     Nobody,
 }
@@ -43,6 +46,7 @@ impl Replies {
             Replies::PutCollection(reply) => drop(reply.send(Err(error()))),
             Replies::DeleteCollection(reply) => drop(reply.send(Err(error()))),
             Replies::PutClusters(reply) => drop(reply.send(Err(error()))),
+            Replies::Hidden(reply) => drop(reply.send(Err(error()))),
             Replies::ChangeMarks(reply, ..) => drop(reply.send(Err(error()))),
             Replies::Nobody => {}
         }
@@ -51,9 +55,9 @@ impl Replies {
 
 impl Replies {
     /// Tells a caller that the collection of its marks does not exist.
-    pub(super) fn answer_missing(&mut self) {
+    pub(super) fn answer_missing(&mut self, registry: &Registry) {
         if let Replies::ChangeMarks(reply, collection, _permits) = std::mem::replace(self, Replies::Nobody) {
-            let _ = reply.send(Err(EngineError::NoCollection(collection)));
+            let _ = reply.send(Err(registry.missing(collection)));
         }
     }
 }
@@ -108,6 +112,9 @@ pub(super) fn of_command(command: Command) -> Result<(Work, Replies), Command> {
             let name = collection.name.clone();
             let work = Work::ChangeMarks { collection: collection.id, change };
             (work, Replies::ChangeMarks(reply, name, permits))
+        }
+        Command::Hidden { work, reply } => {
+            (Work::Hidden(work), reply.map_or(Replies::Nobody, Replies::Hidden))
         }
         Command::PassTime => (Work::Time, Replies::Nobody),
         other => return Err(other),
