@@ -28,8 +28,9 @@ use super::{CollectionChange, EngineError, Operation};
 use crate::ids::{CollectionId, CollectionName, Mark};
 use crate::store::{Change, ClusterChanges, HiddenRecord};
 
-/// How long the owner of a hidden collection must be absent from the list of servers.
-const CERTAIN: Duration = Duration::from_secs(2);
+/// How long the owner of a hidden collection must be absent from the list of servers. One that has lost its
+/// lease is on the list again when it next reports, after two seconds.
+const CERTAIN: Duration = Duration::from_secs(5);
 
 /// What is done to a hidden collection.
 #[derive(Clone, Debug)]
