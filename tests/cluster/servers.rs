@@ -68,11 +68,13 @@ impl Cluster {
 
     /// The command that runs a server.
     pub fn command(&self, at: usize, dir: &Path) -> Command {
-        let listen = format!("{}:0", self.places[at].host);
+        // One that is not of the cluster runs where the first one does.
+        let place = self.places.get(at).unwrap_or(&self.places[0]);
+        let listen = format!("{}:0", place.host);
         let mut command = server::serve_as(&self.program, &listen, dir, &[]);
         command.args(["--cluster", &self.etcd.endpoints().join(","), "--name", &format!("s{at}")]);
         command.env("LOOKALIKE_CLUSTER__MAX_LAG_MS", "2000").envs(self.variables.iter().copied());
-        self.places[at].inside(command)
+        place.inside(command)
     }
 
     /// Starts a server that does not run, with the data that it has.
