@@ -6,6 +6,12 @@ use crate::articles::{lines, real, store};
 use crate::browser::{Browser, PAGE};
 use crate::server::{Server, directory};
 
+/// Notes each part that a bar shows from now on.
+const NOTE_PROGRESS: &str = "(window.progress = [], new MutationObserver(() => { \
+    const bar = document.querySelector('progress'); \
+    if (bar) progress.push(bar.value); \
+}).observe(document.body, { subtree: true, childList: true }), 1)";
+
 #[tokio::test]
 async fn a_measurement_shows_curves_and_its_k_is_applied() {
     let data = directory();
@@ -14,8 +20,13 @@ async fn a_measurement_shows_curves_and_its_k_is_applied() {
     store(&server, "news", json!({"profile": "copies-64", "keep_text": true}), &articles).await;
     let Some(browser) = Browser::open(&server).await else { return };
     browser.go("calibrate?collection=news").await;
+    browser.value(NOTE_PROGRESS).await;
     browser.press("Start to measure").await;
     browser.until(&format!("document.querySelectorAll('{PAGE} .chart .line').length === 3")).await;
+    // The bar was there while it ran, moved forward only, and is gone.
+    let is_followed = "progress.length > 0 && progress.every((part, at) => part >= 0 && part <= 1 \
+                       && (at === 0 || part >= progress[at - 1])) && !document.querySelector('progress')";
+    browser.until(is_followed).await;
     browser.shows(&format!("{PAGE} .figures"), "Recall").await;
     browser.shows(&format!("{PAGE} .chart"), "in use: 7").await;
     let slider = "document.querySelector('.slider.wide input')";
