@@ -255,14 +255,13 @@ impl Writer {
             answers.push(of_entry);
         }
         let (acknowledgements, failed) = self.write_group(group);
-        let result = failed.map_or(Ok(()), Err);
-        let attempt = Attempt::of(&result);
-        if matches!(attempt, Attempt::Full) {
-            return attempt;
+        let attempt = Attempt::of(&failed.map_or(Ok(()), Err));
+        // Otherwise the callers wait for the next attempt, or are told that the log has their writes: the
+        // error of the store says that nothing was applied, but the next start applies them.
+        if matches!(attempt, Attempt::Done) {
+            acknowledgements.into_iter().for_each(|answer| answer.send(None));
+            answer_all(&self.shared.registry, entries, answers);
         }
-        let failed = result.err();
-        acknowledgements.into_iter().for_each(|answer| answer.send(failed.as_ref()));
-        answer_all(&self.shared.registry, entries, answers);
         attempt
     }
 
@@ -278,7 +277,7 @@ impl Writer {
             ($result:expr, $kind:path) => {{
                 let result = $result;
                 let attempt = Attempt::of(&result);
-                if !matches!(attempt, Attempt::Full)
+                if matches!(attempt, Attempt::Done)
                     && let $kind(reply, ..) = std::mem::replace(&mut entry.replies, Replies::Nobody)
                 {
                     let _ = reply.send(result);

@@ -32,6 +32,8 @@ pub(super) struct TestLog {
     /// Whether appends fail, and whether they succeed without an answer.
     pub(super) fails: Arc<AtomicBool>,
     pub(super) loses_answers: Arc<AtomicBool>,
+    /// A server whose store fails before the next entry is in the log.
+    breaks: Arc<Mutex<Option<Arc<Shared>>>>,
 }
 
 fn refused() -> Failure {
@@ -43,6 +45,9 @@ impl Log for TestLog {
         async move {
             if self.fails.load(Ordering::SeqCst) {
                 return Err(LogError::Unavailable { endpoints: "test".into(), source: refused() });
+            }
+            if let Some(server) = self.breaks.lock().take() {
+                server.set_read_only("a test asked for it".into());
             }
             let position = self.log.append(payload, within).await?;
             if self.loses_answers.load(Ordering::SeqCst) {
@@ -218,6 +223,35 @@ async fn a_write_without_a_log_is_refused_and_one_without_an_answer_is_applied()
     let has = |number| server.get(&server.find(&name(1)).unwrap(), &id(number)).unwrap().is_some();
     assert_eq!([1, 2, 3].map(has), [false, true, true]);
     server.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_in_the_log_that_the_store_does_not_take_have_an_unknown_outcome() {
+    let (log, dir) = (TestLog::default(), TempDir::new().unwrap());
+    let mut origin = 0;
+    let mut server = Server::start_in(dir, &log, &mut origin);
+    create(&server.engine, 1).await.unwrap();
+    let breaks = |server: &Server| *log.breaks.lock() = Some(Arc::clone(&server.engine.shared));
+    breaks(&server);
+    let written = write(&server.engine, 1, vec![put(1, 1, None, None)]).await;
+    assert!(matches!(written, Err(EngineError::Unknown(_))), "{written:?}");
+    let refused = write(&server.engine, 1, vec![put(2, 2, None, None)]).await;
+    assert!(matches!(refused, Err(EngineError::ReadOnly(_))), "{refused:?}");
+    server = server.restart(&log, &mut origin).await;
+    breaks(&server);
+    let created = create(&server.engine, 2).await;
+    assert!(matches!(created, Err(EngineError::Unknown(_))), "{created:?}");
+    server = server.restart(&log, &mut origin).await;
+    breaks(&server);
+    let marked = server.engine.mark(&name(1), vec![(mark(1, 2), 9)]).await;
+    assert!(matches!(marked, Err(EngineError::Unknown(_))), "{marked:?}");
+    server = server.restart(&log, &mut origin).await;
+    reach(&server.engine, &log).await;
+    let first = server.engine.find(&name(1)).unwrap();
+    let has = |number| server.engine.get(&first, &id(number)).unwrap().is_some();
+    assert_eq!([1, 2].map(has), [true, false]);
+    assert!(server.engine.find(&name(2)).is_ok());
+    server.engine.close(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
