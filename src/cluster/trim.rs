@@ -63,9 +63,9 @@ impl Space {
     }
 }
 
-/// The last entry that all live servers have on their disks, if they are enough.
+/// The last entry that no live server needs any more, if they are enough.
 fn trimmable(reports: &[(String, Report)], min_copies: usize) -> Option<Position> {
-    let least = reports.iter().map(|(_, report)| report.durable).min()?;
+    let least = reports.iter().map(|(_, report)| report.needs).min()?;
     (least > 0 && reports.len() >= min_copies).then_some(Position(least))
 }
 
@@ -80,6 +80,8 @@ mod tests {
             version: String::new(),
             position: durable + 10,
             durable,
+            needs: durable,
+            holds: vec![0],
             behind_ms: 0,
             number: 0,
             start: String::new(),

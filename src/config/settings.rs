@@ -345,6 +345,10 @@ pub struct Cluster {
     /// The name of this server, which no other server of the cluster has; `None` is the name of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// The number of partitions, 1 to 1024, which never changes.
+    pub partitions: u32,
+    /// The partitions that this server holds; none for all of them.
+    pub holds: Vec<u32>,
     /// The URL at which other servers reach this one; `None` is the address on which it listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -384,6 +388,8 @@ impl Default for Cluster {
             etcd: Vec::new(),
             name: "lookalike".to_owned(),
             server: None,
+            partitions: 1,
+            holds: Vec::new(),
             address: None,
             user: None,
             password_file: None,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::ids::{Gram, Hash, KeepRule, Mark, SignatureShape, Width};
+use crate::ids::{DocumentId, Gram, Hash, KeepRule, Mark, SignatureShape, Width};
 use crate::pool::PoolLimits;
 
 /// A document, as the definition sees it.

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::change::differing;
 use super::lookup::INLINE_COST;
 use super::near_duplicates::{Checked, NEAREST};
 use super::nearest::nearest;
+use super::offer::Offering;
 use super::registry::Collection;
 use super::replica::ENTRY_BYTES;
-use super::writer::{Command, Write};
+use super::shared::Shared;
+use super::writer::{Command, Outcomes, Write};
 use super::{
-    Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Receipt, Row,
+    Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Outcome, Receipt,
+    Row,
 };
 use crate::ids::{CollectionName, SignatureShape};
 use crate::index::Subject;
@@ -86,15 +89,6 @@ impl WriteQueue {
         self.all.limits[0] - self.all.permits[0].available_permits()
     }
 
-    /// Reserves capacity for these operations.
-    pub(super) async fn take(
-        &self,
-        operations: &[Operation],
-        admission: Admission,
-    ) -> Result<Permits, EngineError> {
-        self.take_for(operations.len(), operations.iter().map(size).sum(), admission).await
-    }
-
     /// Reserves capacity for this many operations with this many bytes.
     pub(super) async fn take_for(
         &self,
@@ -142,53 +136,30 @@ impl Engine {
         }
         let settings = collection.settings();
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
+        if let (Some(everywhere), Some(following)) = (&self.everywhere, &self.following) {
+            operations.iter().try_for_each(refuse_in_partitions)?;
+            let offering = Offering {
+                everywhere: everywhere.clone(),
+                log: Arc::clone(&following.log),
+                queue: self.queue.clone(),
+                commands: self.commands.clone(),
+                collection,
+                admission,
+            };
+            return offering.offer(operations).await;
+        }
         // Before the write takes its share of the queue: waiting for the CPU pool must not block the queue
         // for others.
         let mut checks = Vec::with_capacity(operations.len());
         for operation in &operations {
             checks.push(self.check(&collection, operation).await);
         }
+        let work = operations.into_iter().zip(checks).collect();
         let most = if self.following.is_some() { ENTRY_BYTES } else { usize::MAX };
-        let (queue, commands) = (self.queue.clone(), self.commands.clone());
-        let queued = driven(async move {
-            let mut permits = queue.take(&operations, admission).await?;
-            let mut answers = Vec::with_capacity(1);
-            let checked = operations.into_iter().zip(checks).collect();
-            let parts = parts(checked, most, |(operation, _): &(Operation, _)| size(operation));
-            let mut parts = parts.into_iter().peekable();
-            while let Some(operations) = parts.next() {
-                let (reply, answer) = oneshot::channel();
-                // The last part is done last.
-                let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
-                let collection = Arc::clone(&collection);
-                let write = Write { collection, operations, reply, permits, at_ms: None };
-                commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
-                answers.push(answer);
-            }
-            Ok(answers)
-        });
-        let answers = queued.await.unwrap_or(Err(EngineError::Closed))?;
+        let answers =
+            queue((self.queue.clone(), self.commands.clone()), &collection, work, (admission, most)).await?;
         let shared = Arc::clone(&self.shared);
-        Ok(Box::pin(async move {
-            let mut outcomes = Vec::new();
-            for answer in answers {
-                // On close, the writer drops writes that have not started. If it failed, the result of the
-                // write is unknown.
-                let answer = answer.await.unwrap_or_else(|_| match shared.read_only() {
-                    Some(reason) => Err(EngineError::Unknown(reason)),
-                    None => Err(EngineError::Closed),
-                });
-                match answer {
-                    Ok(some) if outcomes.is_empty() => outcomes = some,
-                    Ok(some) => outcomes.extend(some),
-                    Err(error) if outcomes.is_empty() => return Err(error),
-                    Err(error) => {
-                        return Err(EngineError::Unknown(format!("a part of it is, then: {error}")));
-                    }
-                }
-            }
-            Ok(outcomes)
-        }))
+        Ok(Box::pin(async move { outcomes(answers, &shared).await }))
     }
 
     /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
@@ -215,6 +186,81 @@ impl Engine {
         self.pool.run(Patience::Bulk, search).await.ok()?.ok()
     }
 }
+
+/// Queues operations as parts of at most this many bytes each. Returns what each part will be answered by.
+pub(super) async fn queue(
+    (queue, commands): (WriteQueue, mpsc::UnboundedSender<Command>),
+    collection: &Arc<Collection>,
+    operations: Operations,
+    (admission, most): (Admission, usize),
+) -> Result<Vec<oneshot::Receiver<Outcomes>>, EngineError> {
+    if operations.is_empty() {
+        return Ok(Vec::new());
+    }
+    let collection = Arc::clone(collection);
+    let queued = driven(async move {
+        let bytes = operations.iter().map(|(operation, _)| size(operation)).sum();
+        let mut permits = queue.take_for(operations.len(), bytes, admission).await?;
+        let mut answers = Vec::with_capacity(1);
+        let size_of = |(operation, _): &(Operation, _)| size(operation);
+        let mut parts = parts(operations, most, size_of).into_iter().peekable();
+        while let Some(operations) = parts.next() {
+            let (reply, answer) = oneshot::channel();
+            // The last part is done last.
+            let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
+            let collection = Arc::clone(&collection);
+            let write = Write { collection, operations, reply, permits, at_ms: None };
+            commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
+            answers.push(answer);
+        }
+        Ok(answers)
+    });
+    queued.await.unwrap_or(Err(EngineError::Closed))
+}
+
+/// Waits for the outcomes of queued operations.
+pub(super) async fn outcomes(
+    answers: Vec<oneshot::Receiver<Outcomes>>,
+    shared: &Shared,
+) -> Result<Vec<Outcome>, EngineError> {
+    let mut outcomes = Vec::new();
+    for answer in answers {
+        // On close, the writer drops writes that have not started. If it failed, the result of the write is
+        // unknown.
+        let answer = answer.await.unwrap_or_else(|_| match shared.read_only() {
+            Some(reason) => Err(EngineError::Unknown(reason)),
+            None => Err(EngineError::Closed),
+        });
+        match answer {
+            Ok(some) if outcomes.is_empty() => outcomes = some,
+            Ok(some) => outcomes.extend(some),
+            Err(error) if outcomes.is_empty() => return Err(error),
+            Err(error) => {
+                return Err(EngineError::Unknown(format!("a part of it is, then: {error}")));
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Refuses duplicate rules that only a server with all documents can apply.
+fn refuse_in_partitions(operation: &Operation) -> Result<(), EngineError> {
+    let Operation::Put { unless: Some(rule), .. } = operation else { return Ok(()) };
+    let reason = match rule {
+        DuplicateRule { replaces: true, .. } => {
+            "a cluster with partitions does not replace near-duplicates: send on_duplicate=skip, or delete \
+             them first"
+        }
+        DuplicateRule { containment: Some(_), .. } => {
+            "a cluster with partitions compares no passages: leave min_containment out"
+        }
+        _ => return Ok(()),
+    };
+    Err(EngineError::NotInCluster(reason))
+}
+
+/// Operations with what was checked before.
+type Operations = Vec<(Operation, Option<Checked>)>;
 
 /// Divides operations into parts of at most this many bytes, or of one operation.
 pub(super) fn parts<T>(operations: Vec<T>, most: usize, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
@@ -326,9 +372,10 @@ mod tests {
     use crate::engine::Condition;
     use crate::ids::DocumentId;
 
-    fn deletions(count: usize) -> Vec<Operation> {
+    async fn take(queue: &WriteQueue, count: usize, admission: Admission) -> Result<Permits, EngineError> {
         let id = DocumentId::new("a").unwrap();
-        vec![Operation::Delete { id, condition: Condition::None }; count]
+        let bytes = count * size(&Operation::Delete { id, condition: Condition::None });
+        queue.take_for(count, bytes, admission).await
     }
 
     #[test]
@@ -336,13 +383,13 @@ mod tests {
         let queue = WriteQueue::new(100, 1 << 20);
         let waiting = |count| {
             let queue = queue.clone();
-            async move { queue.take(&deletions(count), Admission::Wait).await }.boxed()
+            async move { take(&queue, count, Admission::Wait).await }.boxed()
         };
         let first = waiting(40).now_or_never().unwrap().unwrap();
         // Larger than the half: it takes all of the half as soon as that is free.
         let mut second = waiting(1_000);
         assert!(second.as_mut().now_or_never().is_none());
-        let single = || queue.take(&deletions(10), Admission::Shed).now_or_never().unwrap();
+        let single = || take(&queue, 10, Admission::Shed).now_or_never().unwrap();
         let singles: Vec<Permits> = (0..5).map(|_| single().unwrap()).collect();
         drop(first);
         let second = second.now_or_never().unwrap().unwrap();

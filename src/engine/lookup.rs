@@ -71,21 +71,7 @@ impl Engine {
         budget: &mut WorkBudget<'_>,
         each: &mut dyn FnMut(Answer),
     ) -> Result<usize, EngineError> {
-        if budget.cost < u64::MAX {
-            match budget.cost.checked_sub(Costs::of(collection).queries(queries)) {
-                Some(rest) => budget.cost = rest,
-                None => return Ok(0),
-            }
-        }
-        if let [query] = queries {
-            // A single query gains nothing from the preparation of a group.
-            let answer = answer(None, &self.shared, collection, query, (Instant::now(), *budget))?;
-            return Ok(answer.map_or(0, |answer| {
-                each(answer);
-                1
-            }));
-        }
-        answer_groups(&self.shared, collection, queries, *budget, each)
+        answer_on(&self.shared, collection, queries, budget, each)
     }
 
     /// Completes each match by its row, and removes those that `judge` rejects.
@@ -136,6 +122,31 @@ impl Collection {
             None => Ok(()),
         }
     }
+}
+
+/// [`Engine::answer`] for a caller without the engine.
+pub(super) fn answer_on(
+    shared: &Shared,
+    collection: &Collection,
+    queries: &[Query],
+    budget: &mut WorkBudget<'_>,
+    each: &mut dyn FnMut(Answer),
+) -> Result<usize, EngineError> {
+    if budget.cost < u64::MAX {
+        match budget.cost.checked_sub(Costs::of(collection).queries(queries)) {
+            Some(rest) => budget.cost = rest,
+            None => return Ok(0),
+        }
+    }
+    if let [query] = queries {
+        // A single query gains nothing from the preparation of a group.
+        let answer = answer(None, shared, collection, query, (Instant::now(), *budget))?;
+        return Ok(answer.map_or(0, |answer| {
+            each(answer);
+            1
+        }));
+    }
+    answer_groups(shared, collection, queries, *budget, each)
 }
 
 /// Prefetches the memory that these queries read first. Call it immediately before they are answered.

@@ -37,6 +37,7 @@ mod commit;
 mod condition;
 mod directory;
 mod error;
+mod everywhere;
 mod expiry;
 mod filler;
 mod filter;
@@ -52,8 +53,10 @@ mod most_shared;
 mod near_duplicates;
 mod nearest;
 mod net_changes;
+mod offer;
 mod page;
 mod pairs;
+mod partitions;
 mod passages;
 mod planning;
 mod posting_cache;
@@ -80,9 +83,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 pub use crate::backup::{BackupError, Manifest};
-use crate::ids::{CollectionId, CollectionName, DocumentId};
+use crate::ids::{CollectionId, CollectionName};
 pub use crate::index::{Plan, Progress};
-use crate::pool::{Cancel, CpuPool, Patience, PoolError};
+use crate::pool::{CpuPool, PoolError};
 use crate::snapshot;
 use crate::store::Store;
 pub use crate::store::{Digest, Loss, LostPart, Rank, Row, StoreSettings, Verified};
@@ -95,17 +98,19 @@ pub use cluster_queries::{
 };
 pub use condition::{Condition, Version};
 pub use error::{EngineError, OpenError};
-pub use filter::{Bound, FieldCondition, Filter, Relation};
+use everywhere::Everywhere;
+pub use filter::{AnyOf, Bound, FieldCondition, Filter, Relation};
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
 pub use lookup::WorkBudget;
 pub use pairs::{DocumentPair, Pairs};
+pub use partitions::{Elsewhere, PartAnswer, PartAsk, PartFound, Partitions};
 pub use passages::{BOILERPLATE, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
-use replica::Following;
+use replica::{Decided, Following, Replica};
 pub use replica::{JoinError, Membership, ReplicaState, StateDigest, Trouble, replace_data};
 use shared::Shared;
 pub use traffic::{NEAR, Traffic};
@@ -166,6 +171,8 @@ pub struct Engine {
     incoming: PathBuf,
     /// What a server of a cluster has; `None` for a single server.
     following: Option<Arc<Following>>,
+    /// What a server of a cluster with partitions has in addition.
+    everywhere: Option<Everywhere>,
     /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
 }
@@ -195,6 +202,12 @@ impl Engine {
             OpenError::Directory { path, action: "emptied", source }
         })?;
         let replica = replica::check(path, &store, membership.as_ref(), settings.store.verify)?;
+        let decided = Arc::<Decided>::default();
+        let replica = replica.map(|replica| match &membership {
+            Some(membership) => replica.with_partitions(membership, &decided),
+            None => replica,
+        });
+        let reads_after = replica.as_ref().map_or(0, Replica::reads_after);
         let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
         let is_hidden = |id: &CollectionId| recovered.hidden.iter().any(|one| one.record.record.id == *id);
         let garbage = store.garbage()?.into_iter().filter(|id| !is_hidden(id)).collect();
@@ -230,10 +243,19 @@ impl Engine {
             })?,
             start("lookalike-snapshots", move || checkpointer.run())?,
         );
+        let part = membership.as_ref().and_then(|membership| membership.part.clone());
+        let everywhere = part.map(|(partitions, elsewhere)| Everywhere {
+            shared: Arc::clone(&shared),
+            pool: pool.clone(),
+            missing: Arc::new(partitions.missing()),
+            partitions,
+            elsewhere,
+        });
         let (following, commands) = match membership {
             None => (None, commands),
             Some(membership) => {
-                let (following, submit) = Following::start(membership, &shared, commands);
+                let (following, submit) =
+                    Following::start(membership, &shared, commands, (reads_after, decided));
                 (Some(following), submit)
             }
         };
@@ -249,6 +271,7 @@ impl Engine {
             pairs: Arc::new(Semaphore::new(pairs::LISTS)),
             incoming: directory.incoming,
             following,
+            everywhere,
             threads: Mutex::new(Some(threads)),
         })
     }
@@ -287,6 +310,9 @@ impl Engine {
         condition: Condition,
         now_ms: u64,
     ) -> Result<Changed, EngineError> {
+        if self.partitions().is_some() {
+            change.refuse_in_partitions()?;
+        }
         let (name, change) = (name.clone(), Box::new(change));
         self.command(|reply| Command::PutCollection { name, change, condition, now_ms, reply }).await
     }
@@ -326,63 +352,6 @@ impl Engine {
     /// request calls it.
     pub fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError> {
         Ok(self.shared.registry.get(name)?.settings())
-    }
-
-    /// Returns a document of this collection, which may have been replaced by one of the same name; `None` if
-    /// it does not exist.
-    pub fn get(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Document>, EngineError> {
-        let row = self.shared.store.view().row(collection.id, id)?;
-        let row = row.filter(|row| !row.has_lapsed(self.now_ms()));
-        Ok(row.map(|row| Document { id: id.clone(), row }))
-    }
-
-    /// How many of these documents exist.
-    ///
-    /// # Errors
-    /// [`EngineError::Store`].
-    pub fn count(&self, collection: &Collection, ids: &[DocumentId]) -> Result<u64, EngineError> {
-        let (view, now_ms) = (self.shared.store.view(), self.now_ms());
-        let mut found = 0;
-        for id in ids {
-            let row = view.row_head(collection.id, id)?;
-            found += u64::from(row.is_some_and(|row| !row.has_lapsed(now_ms)));
-        }
-        Ok(found)
-    }
-
-    /// The bytes of a stored document, without reading it; 0 if there is none.
-    ///
-    /// # Errors
-    /// As [`Engine::get`].
-    pub fn row_bytes(&self, collection: &Collection, id: &DocumentId) -> Result<usize, EngineError> {
-        Ok(self.shared.store.view().row_bytes(collection.id, id)?)
-    }
-
-    /// Adds the metadata to matches that have none. A document that was deleted in the meantime has none.
-    pub fn add_metadata(&self, collection: &Collection, matches: &mut [Match]) -> Result<(), EngineError> {
-        let view = self.shared.store.view();
-        for found in matches {
-            found.metadata = view.row_head(collection.id, &found.id)?.and_then(|row| row.metadata);
-        }
-        Ok(())
-    }
-
-    /// Returns a page of documents in the order of their ids. If there are any, it has at least one or the
-    /// time is over.
-    ///
-    /// A collection that a reindex replaced is read to its end.
-    ///
-    /// # Errors
-    /// [`EngineError::NoCollection`] if the collection was deleted.
-    pub async fn list(&self, collection: &Arc<Collection>, wanted: Listing) -> Result<Page, EngineError> {
-        let (shared, held) = (Arc::clone(&self.shared), Arc::clone(collection));
-        let read = move |cancel: &Cancel| listing::page(&shared, held.id, &wanted, cancel);
-        let page = self.pool.run(Patience::Bulk, read).await??;
-        // Its rows may have been removed before they were read.
-        let name = collection.name();
-        let is_there =
-            self.shared.registry.find(name).is_some_and(|found| found.created_ms == collection.created_ms);
-        if is_there { Ok(page) } else { Err(EngineError::NoCollection(name.clone())) }
     }
 
     /// Streams a backup: a snapshot of the collection that concurrent writes do not affect. `now_ms` is

@@ -90,6 +90,7 @@ codes! {
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
     LogUnavailable SERVICE_UNAVAILABLE "log_unavailable" "The log of the cluster takes no writes";
     Behind SERVICE_UNAVAILABLE "behind" "This server has not applied that position of the log yet";
+    PartitionUnavailable SERVICE_UNAVAILABLE "partition_unavailable" "No server answers for a partition";
     Diverged SERVICE_UNAVAILABLE "diverged" "The data of this server differ from those of others";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
@@ -273,6 +274,7 @@ impl Problem {
             | Code::ShuttingDown
             | Code::MemoryFull
             | Code::DiskFull
+            | Code::PartitionUnavailable
             | Code::RateLimited => Some("not_applied"),
             _ => self.outcome,
         };
@@ -424,6 +426,8 @@ impl From<&EngineError> for Problem {
             EngineError::LogUnavailable(_) | EngineError::Discarded => Code::LogUnavailable,
             EngineError::Behind { .. } => Code::Behind,
             EngineError::ReindexedBy { .. } => Code::Reindexing,
+            EngineError::NotInCluster(_) => Code::NotInCluster,
+            EngineError::PartitionUnavailable { .. } => Code::PartitionUnavailable,
             EngineError::Closed => Code::ShuttingDown,
             EngineError::TooManyMarks { .. } => Code::TooManyMarks,
             EngineError::CollectionExists(_) => Code::CollectionExists,

@@ -52,7 +52,7 @@ use super::{
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
         operations::contract_json,
         operations::profiles, key::key, collections::shared_hashes, in_cluster::members,
-        in_cluster::copy,
+        in_cluster::copy, in_cluster::part,
     ),
     components(schemas(
         Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,

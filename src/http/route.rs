@@ -104,6 +104,7 @@ routes! {
         Collections = "/collections",
         Members = "/cluster",
         ClusterCopy = "/cluster/copy",
+        ClusterPart = "/cluster/part",
         Snapshots = "/snapshots",
         Livez = "/livez",
         Readyz = "/readyz",
@@ -200,6 +201,7 @@ impl Route {
             | Route::SharedHashes
             | Route::Stats => &[(Method::GET, READ)],
             Route::ClusterCopy => &[(Method::GET, Need::All(Role::Admin))],
+            Route::ClusterPart => &[(Method::POST, Need::All(Role::Admin))],
             Route::Snapshots => {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }

@@ -17,7 +17,7 @@ use super::limits::Limits;
 use super::second_check::check_sketch;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError,
+    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, Engine, EngineError,
     MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
 };
 use crate::fingerprint::{Profile, Profiles, Status, signature_name};
@@ -81,6 +81,7 @@ pub(super) struct Preparation {
     /// The engine's time, by which documents expire. It never goes backwards.
     expiry_now_ms: u64,
     new_id: fn() -> DocumentId,
+    engine: Arc<Engine>,
 }
 
 impl Preparation {
@@ -98,7 +99,7 @@ impl Preparation {
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
-        let id = offered.id.unwrap_or_else(self.new_id);
+        let id = offered.id.unwrap_or_else(|| self.engine.own_id(self.new_id));
         Ok(Prepared { document: Document { id, row }, settings: Arc::clone(&self.settings) })
     }
 
@@ -203,7 +204,11 @@ impl Added {
             Outcome::Created(version) | Outcome::Updated(version) | Outcome::Replaced(version, _) => {
                 Some(*version)
             }
-            Outcome::Duplicate(_) | Outcome::Deleted | Outcome::Absent => None,
+            Outcome::Duplicate(_)
+            | Outcome::Deleted
+            | Outcome::Absent
+            | Outcome::Elsewhere { .. }
+            | Outcome::Retry { .. } => None,
         };
         Ok(Added { outcome, version, ..self })
     }
@@ -265,6 +270,7 @@ impl Service {
             now_ms: self.now_ms(),
             expiry_now_ms: engine.now_ms(),
             new_id: self.surroundings.new_id,
+            engine: Arc::clone(engine),
         })
     }
 

@@ -93,6 +93,9 @@ impl Service {
         let engine = self.engine()?;
         let collection = engine.find(collection)?;
         let mut queries = Vec::with_capacity(GROUP_SIZE);
+        if engine.is_part() {
+            return Ok((!asks.is_empty()).then_some(Pending { collection, queries, asks, bytes: 0 }));
+        }
         let (mut answered, mut bytes, mut tally) = (0, 0, Tally::default());
         while answered < asks.len() {
             let mut failed = None;
@@ -141,6 +144,9 @@ impl Service {
             return Ok(pending(collection, Vec::new(), vec![ask]));
         };
         let (mut budget, mut found) = (WorkBudget::INLINE, None);
+        if engine.is_part() {
+            return Ok(pending(collection, vec![query], Vec::new()));
+        }
         engine.answer(&collection, std::slice::from_ref(&query), &mut budget, &mut |answer| {
             found = Some(self.counted(&collection, &query, None, answer));
         })?;
@@ -268,8 +274,10 @@ impl Service {
         collection: &Arc<Collection>,
         query: Query,
     ) -> Result<Answer, ServiceError> {
-        let query = [query];
-        let mut answers = match answered(self.engine()?, collection, &query, WorkBudget::INLINE)? {
+        let (query, engine) = ([query], self.engine()?);
+        let at_once =
+            if engine.is_part() { None } else { answered(engine, collection, &query, WorkBudget::INLINE)? };
+        let mut answers = match at_once {
             Some(answers) => answers,
             None => self.answers_of_pool(collection, &query.into(), 0..1).await?,
         };
@@ -284,6 +292,10 @@ impl Service {
         part: Range<usize>,
     ) -> Result<Vec<Answer>, ServiceError> {
         let engine = self.engine()?;
+        if engine.is_part() {
+            let queries: Arc<[Query]> = queries[part].into();
+            return Ok(engine.answer_everywhere(Patience::Interactive, collection, &queries).await?);
+        }
         let (engine, collection, queries) = (Arc::clone(engine), Arc::clone(collection), Arc::clone(queries));
         let answer = move |cancel: &Cancel| {
             answered(&engine, &collection, &queries[part], WorkBudget::unlimited(cancel))

@@ -140,7 +140,7 @@ impl Service {
         if let Some(least) = containment {
             check_containment(settings.boilerplate.is_some(), least)?;
         }
-        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment, replaces })
+        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment, replaces, seen: None })
     }
 }
 

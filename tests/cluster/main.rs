@@ -14,6 +14,7 @@ mod histories;
 mod history;
 mod network;
 mod order;
+mod partitions;
 mod ratios;
 mod replicas;
 mod rolling;

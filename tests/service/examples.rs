@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, is_cluster};
 
 /// Operations that cannot succeed on this server, with the reason.
-const EXCEPT: [(&str, &str); 3] = [
+const EXCEPT: [(&str, &str); 4] = [
     ("list_members", "the server is not one of a cluster"),
     ("copy_server", "the server is not one of a cluster"),
+    ("ask_part", "the server is not one of a cluster"),
     ("restore", "its body is a backup, a tar"),
 ];
 

@@ -11,9 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::Replica;
 use super::entry::{Entry, Work};
 use super::replies::{Replies, WriteReply};
 use crate::engine::registry::Registry;
+use super::sift::Fate;
 use crate::engine::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
 use crate::engine::{EngineError, Operation};
 use crate::ids::CollectionId;
@@ -25,20 +27,23 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(in crate::engine) struct Apply {
     /// The position of the entry before it.
     after: u64,
-    position: u64,
+    pub(super) position: u64,
     /// Its number in the log.
     number: u64,
-    bytes: Bytes,
+    pub(super) bytes: Bytes,
     /// The entry, until it is first applied.
     entry: Option<Entry>,
-    time_ms: u64,
+    pub(super) time_ms: u64,
     /// Number of operations; `None` if the work is something else.
     operations: Option<usize>,
     /// The collections that it asks for near-duplicates.
     asked: Vec<CollectionId>,
     /// The earliest expiry of its documents.
     soonest_ms: u64,
-    replies: Replies,
+    pub(super) replies: Replies,
+    /// In a cluster with partitions, which operations the window refuses, and what becomes of each.
+    pub(super) refused: Option<Vec<bool>>,
+    pub(super) fates: Vec<Vec<Fate>>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -70,12 +75,14 @@ impl Apply {
             asked,
             soonest_ms,
             replies,
+            refused: None,
+            fates: Vec::new(),
             _permit: permit,
         }
     }
 
     /// The work, which is read again if an attempt has used it up.
-    fn work(&mut self) -> Work {
+    pub(super) fn work(&mut self) -> Work {
         let read = || Entry::from_bytes(&self.bytes).expect("the follower has read it");
         self.entry.take().unwrap_or_else(read).work
     }
@@ -111,7 +118,10 @@ impl Attempt {
 
 impl Writer {
     /// Applies an entry, and further ones that wait.
-    pub(in crate::engine) fn apply(&mut self, first: Apply) {
+    pub(in crate::engine) fn apply(&mut self, mut first: Apply) {
+        if self.remembers(&mut first) {
+            return;
+        }
         let mut entries = self.gather_entries(first);
         let number = entries.last().map_or(0, |entry| entry.number);
         let Some(replica) = &mut self.replica else { return };
@@ -242,7 +252,8 @@ impl Writer {
         for entry in entries.iter_mut() {
             let at_ms = Some(entry.time_ms);
             let mut of_entry = Vec::new();
-            let Work::Writes(writes) = entry.work() else { continue };
+            let Work::Writes(mut writes) = entry.work() else { continue };
+            self.sift(entry, &mut writes);
             for (collection, operations) in writes {
                 let (reply, answer) = oneshot::channel();
                 of_entry.push(answer);
@@ -260,7 +271,11 @@ impl Writer {
         // error of the store says that nothing was applied, but the next start applies them.
         if matches!(attempt, Attempt::Done) {
             acknowledgements.into_iter().for_each(|answer| answer.send(None));
-            answer_all(&self.shared.registry, entries, answers);
+            if self.replica.as_ref().is_some_and(Replica::is_part) {
+                self.answer_parts(entries, answers);
+            } else {
+                answer_all(&self.shared.registry, entries, answers);
+            }
         }
         attempt
     }

@@ -73,11 +73,11 @@ impl Log for TestLog {
 
 pub(super) fn open(dir: &Path, log: &TestLog, origin: u128) -> Result<Engine, OpenError> {
     let server = format!("s{origin}");
-    let membership = Membership { log: Arc::new(log.clone()), origin, server };
+    let membership = Membership { log: Arc::new(log.clone()), origin, server, part: None };
     Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership))
 }
 
-fn pool() -> CpuPool {
+pub(super) fn pool() -> CpuPool {
     CpuPool::new(PoolLimits { permits: 2, queue: 8, wait: Duration::from_secs(10) })
 }
 
@@ -138,7 +138,8 @@ fn delete(number: u8) -> Operation {
     Operation::Delete { id: id(number), condition: Condition::None }
 }
 
-const SKIP: Option<DuplicateRule> = Some(DuplicateRule { k: 3, containment: None, replaces: false });
+const SKIP: Option<DuplicateRule> =
+    Some(DuplicateRule { k: 3, containment: None, replaces: false, seen: None });
 
 pub(super) async fn create(engine: &Engine, collection: u8) -> Result<bool, EngineError> {
     let name = name(collection);

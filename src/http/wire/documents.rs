@@ -252,9 +252,12 @@ impl From<&Outcome> for OutcomeOut {
             Outcome::Created(_) => OutcomeOut::Created,
             Outcome::Duplicate(_) => OutcomeOut::Duplicate,
             Outcome::Replaced(..) => OutcomeOut::Replaced,
-            Outcome::Updated(_) | Outcome::Deleted | Outcome::Absent | Outcome::Refused(_) => {
-                OutcomeOut::Updated
-            }
+            Outcome::Updated(_)
+            | Outcome::Deleted
+            | Outcome::Absent
+            | Outcome::Refused(_)
+            | Outcome::Elsewhere { .. }
+            | Outcome::Retry { .. } => OutcomeOut::Updated,
         }
     }
 }
