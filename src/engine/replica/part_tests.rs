@@ -57,7 +57,7 @@ impl Elsewhere for Direct {
 fn open(dir: &Path, log: &TestLog, others: &Direct, at: usize, origin: u128) -> Arc<Engine> {
     let partitions = Arc::new(Partitions::new(COUNT, HOLDS[at]).unwrap());
     let part: Option<(_, Arc<dyn Elsewhere>)> = Some((partitions, Arc::new(others.clone())));
-    let membership = Membership { log: Arc::new(log.clone()), origin, part };
+    let membership = Membership { log: Arc::new(log.clone()), origin, server: format!("s{origin}"), part };
     let engine = Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership)).unwrap();
     let engine = Arc::new(engine);
     others.0.lock().insert(at, Arc::downgrade(&engine));
