@@ -138,7 +138,7 @@ mod tests {
 
     /// Entries at positions 3, 6, 9, each with its size.
     fn entries() -> impl Strategy<Value = Vec<(usize, Vec<Put>)>> {
-        let put = (0_u8..6, 0_u8..16, prop::option::of(0_u64..25));
+        let put = (0_u8..6, 0_u8..16, prop::option::of(1_u64..25));
         prop::collection::vec((0_usize..30, prop::collection::vec(put, 0..5)), 0..30)
     }
 
