@@ -7,8 +7,9 @@
 //! *Guarantees*
 //! - The decisions follow from the entries of the log alone, not from what a server holds, when it was
 //!   started, or which entries it applied together.
-//! - A hash that may have been stored after the position counts: also one whose condition did not hold, or
-//!   that was deleted again. The server that offered the document then asks again.
+//! - Every hash that an entry after the position has counts: also one that was refused, whose condition did
+//!   not hold, or that was deleted again. The server that offered the document then asks again. So the window
+//!   is the same for a server that fills it from its last entries, and cannot decide those again.
 //!
 //! *Absent*: the documents up to the position, which the server has compared before.
 
@@ -36,7 +37,7 @@ pub(super) struct Window {
     kept: VecDeque<Kept>,
     hashes: usize,
     bytes: usize,
-    /// Every hash that was stored after this position is in the window.
+    /// Every hash that was offered after this position is in the window.
     complete_after: u64,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Window {
 struct Kept {
     position: u64,
     bytes: usize,
-    added: Vec<(CollectionId, Hash, DocumentId)>,
+    offered: Vec<(CollectionId, Hash, DocumentId)>,
 }
 
 impl Window {
@@ -67,7 +68,7 @@ impl Window {
         writes: &[(CollectionId, Vec<Operation>)],
     ) -> Vec<bool> {
         let mut refused = Vec::new();
-        let mut added = Vec::new();
+        let mut offered = Vec::new();
         for (collection, operations) in writes {
             for operation in operations {
                 let Operation::Put { document, unless, .. } = operation else {
@@ -77,22 +78,20 @@ impl Window {
                 let (hash, id) = (document.row.hash, &document.id);
                 let is_refused = unless.is_some_and(|rule| {
                     rule.seen.is_none_or(|seen| seen < self.complete_after)
-                        || self.is_near(&added, *collection, (hash, id), rule)
+                        || self.is_near(&offered, *collection, (hash, id), rule)
                 });
-                if !is_refused {
-                    added.push((*collection, hash, id.clone()));
-                }
+                offered.push((*collection, hash, id.clone()));
                 refused.push(is_refused);
             }
         }
-        self.hashes += added.len();
+        self.hashes += offered.len();
         self.bytes += bytes;
-        self.kept.push_back(Kept { position, bytes, added });
+        self.kept.push_back(Kept { position, bytes, offered });
         self.evict();
         refused
     }
 
-    /// Whether a hash of another document, stored after the position of the rule, lies within its distance.
+    /// Whether a hash of another document, offered after the position of the rule, lies within its distance.
     fn is_near(
         &self,
         of_entry: &[(CollectionId, Hash, DocumentId)],
@@ -101,7 +100,7 @@ impl Window {
         rule: DuplicateRule,
     ) -> bool {
         let from = self.kept.partition_point(|kept| Some(kept.position) <= rule.seen);
-        let earlier = self.kept.range(from..).flat_map(|kept| &kept.added);
+        let earlier = self.kept.range(from..).flat_map(|kept| &kept.offered);
         earlier.chain(of_entry).any(|(of, other, other_id)| {
             *of == collection
                 && other_id != id
@@ -116,7 +115,7 @@ impl Window {
             || self.bytes > self.bounds.bytes
         {
             let Some(first) = self.kept.pop_front() else { break };
-            self.hashes -= first.added.len();
+            self.hashes -= first.offered.len();
             self.bytes -= first.bytes;
             self.complete_after = first.position;
         }
@@ -178,7 +177,7 @@ mod tests {
     struct Twin {
         /// Position, size, number of hashes.
         entries: Vec<(u64, usize, usize)>,
-        added: Vec<(u64, CollectionId, Hash, DocumentId)>,
+        offered: Vec<(u64, CollectionId, Hash, DocumentId)>,
     }
 
     impl Twin {
@@ -198,14 +197,14 @@ mod tests {
             (position, bytes): (u64, usize),
             work: &[(CollectionId, Vec<Operation>)],
         ) -> Vec<bool> {
-            let (complete_after, before) = (self.complete_after(), self.added.len());
+            let (complete_after, before) = (self.complete_after(), self.offered.len());
             let mut refused = Vec::new();
             let all = work.iter().flat_map(|(of, all)| all.iter().map(move |one| (of, one)));
             for (collection, operation) in all {
                 let Operation::Put { document, unless, .. } = operation else { unreachable!() };
                 let is_refused = unless.is_some_and(|rule| {
                     let seen = rule.seen.unwrap();
-                    let mut after = self.added.iter().filter(|one| one.0 > seen);
+                    let mut after = self.offered.iter().filter(|one| one.0 > seen);
                     seen < complete_after
                         || after.any(|(_, of, hash, id)| {
                             of == collection
@@ -214,11 +213,9 @@ mod tests {
                         })
                 });
                 refused.push(is_refused);
-                if !is_refused {
-                    self.added.push((position, *collection, document.row.hash, document.id.clone()));
-                }
+                self.offered.push((position, *collection, document.row.hash, document.id.clone()));
             }
-            self.entries.push((position, bytes, self.added.len() - before));
+            self.entries.push((position, bytes, self.offered.len() - before));
             refused
         }
     }
