@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::super::cluster_tests::settings;
 use super::super::filler::Filler;
 use super::super::registry::record_of;
-use super::tests::{Server, TestLog, change, create, id, mark, name, put, reach, state, write};
+use super::in_tests::{Server, TestLog, change, create, id, mark, name, put, reach, state, write};
 use super::*;
 use crate::engine::{
     CollectionSettings, Condition, Document, Listing, Operation, Outcome, Reindex, RestoreRules, Restored,

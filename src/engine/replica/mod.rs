@@ -26,6 +26,8 @@ mod follower;
 mod hidden;
 #[cfg(test)]
 mod hidden_tests;
+#[cfg(test)]
+mod in_tests;
 mod join;
 #[cfg(test)]
 mod part_tests;

@@ -7,7 +7,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 use tempfile::TempDir;
 
-use super::tests::{TestLog, change, id, name, pool, put, reach, write};
+use super::in_tests::{TestLog, change, id, name, pool, put, reach, write};
 use super::*;
 use crate::engine::cluster_tests::settings;
 use crate::engine::{Condition, DuplicateRule, Listing, Operation, Outcome, PartAnswer, PartAsk, Query};
