@@ -275,6 +275,8 @@ impl Problem {
             | Code::MemoryFull
             | Code::DiskFull
             | Code::PartitionUnavailable
+            | Code::Behind
+            | Code::Diverged
             | Code::RateLimited => Some("not_applied"),
             _ => self.outcome,
         };

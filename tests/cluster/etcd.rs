@@ -54,7 +54,7 @@ pub fn is_installed() -> bool {
     found
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     loop {
         let port = fastrand::u16(PORTS);
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {

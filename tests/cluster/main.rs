@@ -7,6 +7,7 @@ mod appends;
 mod cut_off;
 mod divergence;
 mod failures;
+mod haproxy;
 mod hidden;
 mod histories;
 #[path = "../torture/history.rs"]

@@ -1,5 +1,5 @@
-//! Servers that are restarted one after the other, behind a proxy that asks whether they are ready: no lookup
-//! fails, and no acknowledged write is lost.
+//! Servers that are restarted one after the other, behind HAProxy as in the cluster tour: no lookup fails, and
+//! no acknowledged write is lost.
 //!
 //! `LOOKALIKE_TEST_EARLIER_BINARY` names the binary of an earlier version, which the servers run at first.
 
@@ -15,7 +15,7 @@ use tokio::task::block_in_place;
 use super::cycles;
 use super::divergence::expect_agreement;
 use super::etcd::{self, Place};
-use super::server::proxy::{Manner, Proxy};
+use super::haproxy::{self, HaProxy};
 use super::server::{BINARY, ids, lines};
 use super::servers::{Cluster, documents};
 
@@ -69,19 +69,19 @@ async fn write(url: String, client: u64, stop: Arc<AtomicBool>) -> (Vec<String>,
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_restarts_fail_no_lookup_and_lose_no_write() {
-    if !etcd::is_installed() {
+    if !etcd::is_installed() || !haproxy::is_installed() {
         return;
     }
     let earlier = std::env::var_os("LOOKALIKE_TEST_EARLIER_BINARY").map(PathBuf::from);
     let here = vec![Place::loopback(); 3];
-    // Time for the proxy to notice that a server stops.
-    let variables = [("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "1")];
     let program = earlier.unwrap_or_else(|| BINARY.into());
+    // The time for HAProxy to notice that a server stops, as in the default settings.
+    let variables = [("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "2")];
     let mut cluster = Cluster::start_at(&here, &here, &variables, &program).await;
     assert_eq!(cluster.server(0).stream("/documents", lines(0..STORED)).await.1["created"], STORED);
     cluster.exports("default").await;
-    let urls: Vec<String> = cluster.running().map(|server| server.url.clone()).collect();
-    let proxy = Proxy::start(Manner::Checked, &urls).await;
+    let urls: Vec<&str> = cluster.running().map(|server| server.url.as_str()).collect();
+    let proxy = block_in_place(|| HaProxy::start(&urls));
     let stop = Arc::<AtomicBool>::default();
     let start = |client| {
         let lookups = tokio::spawn(look_up(proxy.url.clone(), client, Arc::clone(&stop)));
@@ -93,9 +93,8 @@ async fn rolling_restarts_fail_no_lookup_and_lose_no_write() {
         for at in 0..3 {
             block_in_place(|| cluster.stop(at));
             cluster.restart(at).await;
-            proxy.replace(at, &cluster.server(at).url);
-            // The next one stops when the proxy sends requests to this one again.
-            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            // The next one stops when this one gets requests again.
+            block_in_place(|| proxy.replace(at, &cluster.server(at).url));
         }
     }
     stop.store(true, Ordering::Relaxed);

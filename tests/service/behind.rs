@@ -9,7 +9,7 @@ use std::path::Path;
 use futures::future::join_all;
 
 use super::etcd::{self, Etcd};
-use super::proxy::{Manner, Proxy};
+use super::proxy::Proxy;
 use super::{Server, serve};
 
 const SERVERS: usize = 3;
@@ -53,7 +53,7 @@ pub async fn start(data: &Path, variables: &[(&str, &str)], size: usize) -> Serv
     let mut servers: Vec<Server> =
         started.map(|started| started.unwrap_or_else(|ended| panic!("{ended:?}"))).collect();
     let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
-    let proxy = Proxy::start(Manner::Consistent, &urls).await;
+    let proxy = Proxy::start(&urls).await;
     let mut first = servers.remove(0);
     first.url.clone_from(&proxy.url);
     first.cluster = Some(Box::new(Cluster { others: servers, _proxy: proxy, _etcd: etcd }));

@@ -324,8 +324,7 @@ impl Writer {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Next::Go
             }
-            // In a cluster; `behind` comes before a write is tried.
-            (503, "read_only" | "shutting_down" | "log_unavailable", "not_applied") | (503, "behind", _) => {
+            (503, "read_only" | "shutting_down" | "log_unavailable" | "behind", "not_applied") => {
                 tickets.into_iter().for_each(|ticket| self.ledger.refuse(ticket, code));
                 Next::End
             }
