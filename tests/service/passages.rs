@@ -275,10 +275,6 @@ async fn passages_expire_and_are_deleted_with_their_document_and_with_the_collec
 
 #[tokio::test]
 async fn backups_and_repairs_keep_passages() {
-    // A cluster restores no backups, and `repair` is for the directory of one server.
-    if is_cluster() {
-        return;
-    }
     let data = directory();
     let server = Server::start(data.path()).await;
     let own = article(1, 25);
@@ -293,6 +289,10 @@ async fn backups_and_repairs_keep_passages() {
     let (_, answer) = server.post("/collections/again/similar", json!({"text": own})).await;
     assert_eq!(found(&answer), ["page"]);
     server.stop();
+    // `repair` is for the directory of one server.
+    if is_cluster() {
+        return;
+    }
     let repaired = directory();
     let target = repaired.path().join("new");
     let paths = [data.path(), &target].map(|path| path.to_str().unwrap().to_owned());

@@ -7,7 +7,7 @@ use lookalike::ids::SignatureShape;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, directory, ids, is_cluster};
+use crate::server::{Server, directory, ids};
 
 const SENTENCES: [&str; 12] = [
     "The harbour office said on Monday that the ferry to the islands will run twice a day \
@@ -206,14 +206,12 @@ async fn collections_of_signatures_work_on_every_route_and_survive_kills() {
         assert!(before.iter().all(|(id, signature)| after.get(id) == Some(signature)), "{name}");
         check_answers(&server, name, is_set).await;
     }
-    // Restore from a backup, which a cluster refuses, and import an export.
-    if !is_cluster() {
-        let restore = server.client.post(format!("{}/collections/again/restore", server.url));
-        let restored = restore.header("content-type", "application/x-tar").body(backup).send().await.unwrap();
-        assert_eq!(restored.status(), StatusCode::CREATED, "{}", restored.text().await.unwrap());
-        assert_eq!(exported(&server, "again").await, exported(&server, "copies").await);
-        check_answers(&server, "again", false).await;
-    }
+    // Restore from a backup, and import an export.
+    let restore = server.client.post(format!("{}/collections/again/restore", server.url));
+    let restored = restore.header("content-type", "application/x-tar").body(backup).send().await.unwrap();
+    assert_eq!(restored.status(), StatusCode::CREATED, "{}", restored.text().await.unwrap());
+    assert_eq!(exported(&server, "again").await, exported(&server, "copies").await);
+    check_answers(&server, "again", false).await;
     create(&server, "moved", json!({"profile": "minhash-copies"})).await;
     let lines = server.export("/collections/copies/export").await;
     server.stream("/collections/moved/documents", lines).await;
