@@ -54,8 +54,8 @@ pub(super) struct Peers {
     refreshed: tokio::sync::Mutex<Option<Instant>>,
     /// The live ones that may answer.
     holders: Mutex<Arc<[Arc<Holder>]>>,
-    /// How long the last answers took.
-    times: Mutex<Times>,
+    /// How long the last answers took, by kind of question.
+    times: [Mutex<Times>; KINDS],
     /// The last entry of the log whose effect an answer of another server may have had.
     visible: AtomicU64,
     /// Spreads questions over the holders of a partition.
@@ -89,6 +89,20 @@ impl Times {
     }
 }
 
+/// The number of kinds of questions that another server is asked too if one is slow.
+const KINDS: usize = 4;
+
+/// The kind of a question; `None` if it is asked only once, because it may read all rows.
+fn kind(ask: &PartAsk) -> Option<usize> {
+    match ask {
+        PartAsk::Near(..) => Some(0),
+        PartAsk::Get(..) => Some(1),
+        PartAsk::List(..) => Some(2),
+        PartAsk::Outcomes(..) => Some(3),
+        PartAsk::Count(_) => None,
+    }
+}
+
 /// A question to other servers.
 #[derive(Clone)]
 struct Asked {
@@ -112,7 +126,7 @@ impl Peers {
             partitions: Arc::new(settings.partitions.clone()),
             refreshed: tokio::sync::Mutex::default(),
             holders: Mutex::new(Arc::new([])),
-            times: Mutex::default(),
+            times: std::array::from_fn(|_| Mutex::default()),
             visible: AtomicU64::new(0),
             turn: AtomicUsize::new(0),
         }
@@ -240,7 +254,7 @@ impl Peers {
         mut tried: BTreeSet<String>,
     ) -> Result<Vec<PartAnswer>, EngineError> {
         tried.insert(holder.name.clone());
-        let hedge = self.times.lock().hedge();
+        let hedge = kind(&asked.ask).map_or(WITHIN, |kind| self.times[kind].lock().hedge());
         let mut first = Arc::clone(&self).send(asked.clone(), holder, part.clone()).boxed();
         let reason = match tokio::time::timeout(hedge, &mut first).await {
             Ok(Ok(answer)) => return Ok(vec![answer]),
@@ -285,7 +299,7 @@ impl Peers {
         let damaged = || Lost::Server(format!("{} gave an answer that cannot be read", holder.name));
         let answer = wire::read_answer(&bytes).ok_or_else(damaged)?;
         self.visible.fetch_max(answer.visible, Ordering::SeqCst);
-        self.times.lock().add(begun.elapsed());
+        kind(&ask).into_iter().for_each(|kind| self.times[kind].lock().add(begun.elapsed()));
         Ok(answer)
     }
 }

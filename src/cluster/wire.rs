@@ -19,6 +19,9 @@ use crate::ids::{CollectionName, DocumentId, Hash};
 /// The type of the bodies.
 pub(super) const MEDIA_TYPE: &str = "application/octet-stream";
 
+/// How deep a condition on metadata may be: as deep as JSON is read.
+const MAX_DEPTH: usize = 128;
+
 /// The bytes of a question.
 pub(super) fn write_question(ask: &PartAsk, partitions: &BTreeSet<u32>, at_least: u64) -> Vec<u8> {
     let ask = match ask {
@@ -27,7 +30,7 @@ pub(super) fn write_question(ask: &PartAsk, partitions: &BTreeSet<u32>, at_least
         }
         PartAsk::Get(name, id) => AskLayout::Get(name.to_string(), id.as_str().to_owned()),
         PartAsk::List(name, wanted) => AskLayout::List(name.to_string(), ListingLayout::from(wanted)),
-        PartAsk::Count => AskLayout::Count,
+        PartAsk::Count(names) => AskLayout::Count(names.iter().map(CollectionName::to_string).collect()),
         PartAsk::Outcomes(entry, operations) => AskLayout::Outcomes(*entry, operations.clone()),
     };
     written(&Question { partitions: partitions.iter().copied().collect(), at_least, ask })
@@ -45,7 +48,10 @@ pub(super) fn read_question(bytes: &[u8]) -> Option<(PartAsk, BTreeSet<u32>, u64
             PartAsk::Get(CollectionName::new(&name).ok()?, DocumentId::new(&id).ok()?)
         }
         AskLayout::List(name, wanted) => PartAsk::List(CollectionName::new(&name).ok()?, wanted.read()?),
-        AskLayout::Count => PartAsk::Count,
+        AskLayout::Count(names) => {
+            let names: Result<_, _> = names.iter().map(|name| CollectionName::new(name)).collect();
+            PartAsk::Count(names.ok()?)
+        }
         AskLayout::Outcomes(entry, operations) => PartAsk::Outcomes(entry, operations),
     };
     Some((ask, partitions.into_iter().collect(), at_least))
@@ -127,7 +133,7 @@ enum AskLayout {
     Near(String, Vec<QueryLayout>),
     Get(String, String),
     List(String, ListingLayout),
-    Count,
+    Count(Vec<String>),
     Outcomes(u64, Vec<(u32, u32)>),
 }
 
@@ -155,17 +161,19 @@ struct ListingLayout {
 #[derive(Serialize, Deserialize)]
 struct FilterLayout {
     exclude: Vec<String>,
-    metadata: Vec<(String, ConditionLayout)>,
+    metadata: Vec<(String, Vec<ConditionLayout>)>,
     written: (Option<u64>, Option<u64>),
 }
 
+/// A part of a condition, which is written as a list: each part before those that it is made of. So bytes
+/// from outside cannot make the reader use more of the stack than [`MAX_DEPTH`] allows.
 #[derive(Serialize, Deserialize)]
 enum ConditionLayout {
     AnyOf(Vec<ValueLayout>),
     Than(u8, Result<ValueLayout, f64>),
     Exists(bool),
-    Not(Box<ConditionLayout>),
-    All(Vec<ConditionLayout>),
+    Not,
+    All(usize),
 }
 
 /// A value of JSON. Numbers keep all bits, which their text may not.
@@ -304,7 +312,11 @@ impl ListingLayout {
 
 impl From<&Filter> for FilterLayout {
     fn from(filter: &Filter) -> FilterLayout {
-        let condition = |(name, condition): (&String, &FieldCondition)| (name.clone(), condition.into());
+        let condition = |(name, condition): (&String, &FieldCondition)| {
+            let mut parts = Vec::new();
+            write_condition(condition, &mut parts);
+            (name.clone(), parts)
+        };
         FilterLayout {
             exclude: filter.exclude.iter().map(|id| id.as_str().to_owned()).collect(),
             metadata: filter.metadata.iter().map(condition).collect(),
@@ -317,64 +329,72 @@ impl From<&Filter> for FilterLayout {
 fn read_filter(filter: FilterLayout) -> Option<Box<Filter>> {
     let FilterLayout { exclude, metadata, written } = filter;
     let exclude = exclude.iter().map(|id| DocumentId::new(id).ok()).collect::<Option<_>>()?;
-    let metadata = metadata.into_iter().map(|(name, condition)| Some((name, condition.read()?)));
+    let metadata = metadata.into_iter().map(|(name, parts)| {
+        let mut parts = parts.into_iter();
+        let condition = read_condition(&mut parts, MAX_DEPTH)?;
+        parts.next().is_none().then_some((name, condition))
+    });
     let metadata = metadata.collect::<Option<BTreeMap<_, _>>>()?;
     let (written_from_ms, written_before_ms) = written;
     Some(Box::new(Filter { exclude, metadata, written_from_ms, written_before_ms, partitions: None }))
 }
 
-impl From<&FieldCondition> for ConditionLayout {
-    fn from(condition: &FieldCondition) -> ConditionLayout {
-        match condition {
-            FieldCondition::AnyOf(values) => {
-                ConditionLayout::AnyOf(values.values().iter().map(ValueLayout::from).collect())
-            }
-            FieldCondition::Than(relation, bound) => {
-                let relation = match relation {
-                    Relation::Greater => 0,
-                    Relation::AtLeast => 1,
-                    Relation::Less => 2,
-                    Relation::AtMost => 3,
-                };
-                let bound = match bound {
-                    Bound::Number(number) => Ok(ValueLayout::from(&Value::Number(number.clone()))),
-                    Bound::Time(seconds) => Err(*seconds),
-                };
-                ConditionLayout::Than(relation, bound)
-            }
-            FieldCondition::Exists(wanted) => ConditionLayout::Exists(*wanted),
-            FieldCondition::Not(condition) => ConditionLayout::Not(Box::new((&**condition).into())),
-            FieldCondition::All(all) => ConditionLayout::All(all.iter().map(ConditionLayout::from).collect()),
+fn write_condition(condition: &FieldCondition, to: &mut Vec<ConditionLayout>) {
+    match condition {
+        FieldCondition::AnyOf(values) => {
+            to.push(ConditionLayout::AnyOf(values.values().iter().map(ValueLayout::from).collect()));
+        }
+        FieldCondition::Than(relation, bound) => {
+            let relation = match relation {
+                Relation::Greater => 0,
+                Relation::AtLeast => 1,
+                Relation::Less => 2,
+                Relation::AtMost => 3,
+            };
+            let bound = match bound {
+                Bound::Number(number) => Ok(ValueLayout::from(&Value::Number(number.clone()))),
+                Bound::Time(seconds) => Err(*seconds),
+            };
+            to.push(ConditionLayout::Than(relation, bound));
+        }
+        FieldCondition::Exists(wanted) => to.push(ConditionLayout::Exists(*wanted)),
+        FieldCondition::Not(condition) => {
+            to.push(ConditionLayout::Not);
+            write_condition(condition, to);
+        }
+        FieldCondition::All(all) => {
+            to.push(ConditionLayout::All(all.len()));
+            all.iter().for_each(|one| write_condition(one, to));
         }
     }
 }
 
-impl ConditionLayout {
-    fn read(self) -> Option<FieldCondition> {
-        Some(match self {
-            ConditionLayout::AnyOf(values) => {
-                let values = values.into_iter().map(ValueLayout::read).collect::<Option<Vec<_>>>()?;
-                FieldCondition::AnyOf(AnyOf::from(values))
-            }
-            ConditionLayout::Than(relation, bound) => {
-                let relations = [Relation::Greater, Relation::AtLeast, Relation::Less, Relation::AtMost];
-                let bound = match bound {
-                    Ok(number) => match number.read()? {
-                        Value::Number(number) => Bound::Number(number),
-                        _ => return None,
-                    },
-                    Err(seconds) => Bound::Time(seconds),
-                };
-                FieldCondition::Than(*relations.get(usize::from(relation))?, bound)
-            }
-            ConditionLayout::Exists(wanted) => FieldCondition::Exists(wanted),
-            ConditionLayout::Not(condition) => FieldCondition::Not(Box::new(condition.read()?)),
-            ConditionLayout::All(all) => {
-                let all = all.into_iter().map(ConditionLayout::read);
-                FieldCondition::All(all.collect::<Option<_>>()?)
-            }
-        })
-    }
+/// `None` if it is damaged, or deeper than this.
+fn read_condition(parts: &mut impl Iterator<Item = ConditionLayout>, depth: usize) -> Option<FieldCondition> {
+    let within = depth.checked_sub(1)?;
+    Some(match parts.next()? {
+        ConditionLayout::AnyOf(values) => {
+            let values = values.into_iter().map(ValueLayout::read).collect::<Option<Vec<_>>>()?;
+            FieldCondition::AnyOf(AnyOf::from(values))
+        }
+        ConditionLayout::Than(relation, bound) => {
+            let relations = [Relation::Greater, Relation::AtLeast, Relation::Less, Relation::AtMost];
+            let bound = match bound {
+                Ok(number) => match number.read()? {
+                    Value::Number(number) => Bound::Number(number),
+                    _ => return None,
+                },
+                Err(seconds) => Bound::Time(seconds),
+            };
+            FieldCondition::Than(*relations.get(usize::from(relation))?, bound)
+        }
+        ConditionLayout::Exists(wanted) => FieldCondition::Exists(wanted),
+        ConditionLayout::Not => FieldCondition::Not(Box::new(read_condition(parts, within)?)),
+        ConditionLayout::All(count) => {
+            let all = (0..count).map(|_| read_condition(parts, within));
+            FieldCondition::All(all.collect::<Option<_>>()?)
+        }
+    })
 }
 
 impl From<&Value> for ValueLayout {
@@ -519,7 +539,7 @@ mod tests {
             PartAsk::Near(name.clone(), [query.clone(), query].into()),
             PartAsk::Get(name.clone(), id("a")),
             PartAsk::List(name, Listing { time: Duration::from_millis(250), ..listing }),
-            PartAsk::Count,
+            PartAsk::Count(vec![CollectionName::new("all").unwrap()]),
             PartAsk::Outcomes(9, vec![(0, 1), (7, 2)]),
         ];
         for ask in questions {
@@ -530,6 +550,24 @@ mod tests {
             assert!(read_question(&bytes[..bytes.len() - 1]).is_none());
             assert!(read_question(&[&bytes[..], &[0]].concat()).is_none());
         }
+    }
+
+    #[test]
+    fn a_condition_deeper_than_json_is_refused() {
+        let nested = |depth: usize| {
+            let innermost = FieldCondition::Exists(true);
+            let condition = (1..depth).fold(innermost, |within, _| FieldCondition::Not(Box::new(within)));
+            let metadata = BTreeMap::from([("field".to_owned(), condition)]);
+            let filter = Filter { metadata, ..Filter::default() };
+            let listing = Listing { filter: Some(Box::new(filter)), ..Listing::default() };
+            let ask = PartAsk::List(CollectionName::new("news").unwrap(), listing);
+            read_question(&write_question(&ask, &BTreeSet::from([0]), 1))
+        };
+        assert!(nested(MAX_DEPTH).is_some());
+        assert!(nested(MAX_DEPTH + 1).is_none());
+        // As many parts as a question may have do not use up the stack.
+        let parts: Vec<ConditionLayout> = (0..1_000_000).map(|_| ConditionLayout::Not).collect();
+        assert!(read_condition(&mut parts.into_iter(), MAX_DEPTH).is_none());
     }
 
     #[test]

@@ -375,7 +375,7 @@ pub struct Cluster {
     pub peer_ca_file: Option<PathBuf>,
     /// Milliseconds after which a server that cannot follow the log is not ready, 100 to 3600000.
     pub max_lag_ms: u64,
-    /// Live servers that must have an entry before it is removed from the log, 1 to 100.
+    /// Live servers of each partition that must have an entry before it is removed from the log, 1 to 100.
     pub min_copies: usize,
     /// Bytes that the log may take before it is trimmed, 1 MiB to 8 GiB; `None` is an eighth of etcd's quota.
     #[serde(skip_serializing_if = "Option::is_none")]

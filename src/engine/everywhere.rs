@@ -258,7 +258,8 @@ impl Engine {
     pub async fn count_everywhere(&self, infos: &mut [CollectionInfo]) -> Result<(), EngineError> {
         let Some(everywhere) = self.everywhere.as_ref().filter(|_| self.is_part()) else { return Ok(()) };
         let (own, _) = *self.shared.position.borrow();
-        for answer in everywhere.others(|| PartAsk::Count, own).await? {
+        let names = infos.iter().map(|info| info.name.clone()).collect();
+        for answer in everywhere.others(|| PartAsk::Count(names), own).await? {
             let PartFound::Counts(counts) = answer.found else { return Err(unexpected()) };
             for (name, documents, hashes) in counts {
                 if let Some(info) = infos.iter_mut().find(|info| info.name == name) {

@@ -26,12 +26,16 @@ use super::writer::{Command, Outcomes};
 use super::{
     Admission, Document, DuplicateRule, EngineError, Filter, Match, Operation, Outcome, Query, Receipt,
 };
-use crate::ids::DocumentId;
+use crate::ids::{DocumentId, Hash};
 use crate::log::{Log, Position};
 use crate::pool::Patience;
 
 /// How often a write is offered without any progress.
 const ATTEMPTS: usize = 32;
+/// The queries of one question to other servers, and the bytes of metadata of all matches that are kept:
+/// thousands of duplicates may have much more.
+const QUERIES: usize = 64;
+const METADATA_BYTES: usize = 16 << 20;
 
 /// A collection to which operations are offered.
 #[derive(Clone)]
@@ -70,8 +74,48 @@ struct Round {
     known: Vec<(usize, Outcome)>,
     queued: Vec<Queued>,
     answers: Vec<oneshot::Receiver<Outcomes>>,
-    /// Those whose near-duplicates are changed by the queued ones.
+    /// Those whose outcome depends on that of others.
     later: Vec<Numbered>,
+}
+
+/// The operations of a round that come before another one.
+#[derive(Default)]
+struct Before {
+    ids: HashSet<DocumentId>,
+    /// The ids of operations that may be offered again, after the others.
+    open: HashSet<DocumentId>,
+    /// The hashes that the queued ones store.
+    stored: Vec<(DocumentId, Hash)>,
+}
+
+impl Before {
+    /// Whether the outcome of an operation depends on these: they change its document or one that it was
+    /// found near to, or store one near to it.
+    fn decides(&self, id: &DocumentId, query: Option<&Query>, matches: &[Match]) -> bool {
+        let is_near = |query: &Query| {
+            let near = |hash: &Hash| query.hash.distance(*hash).is_some_and(|distance| distance <= query.k);
+            self.stored.iter().any(|(other, hash)| other != id && near(hash))
+        };
+        self.open.contains(id)
+            || matches.iter().any(|found| self.ids.contains(&found.id))
+            || query.is_some_and(is_near)
+    }
+
+    fn add_later(&mut self, id: &DocumentId) {
+        self.ids.insert(id.clone());
+        self.open.insert(id.clone());
+    }
+
+    fn add_queued(&mut self, operation: &Operation) {
+        let id = id_of(operation);
+        self.ids.insert(id.clone());
+        if let Operation::Put { document, unless, .. } = operation {
+            self.stored.push((id.clone(), document.row.hash));
+            if unless.is_some() {
+                self.open.insert(id.clone());
+            }
+        }
+    }
 }
 
 impl Offering {
@@ -109,16 +153,17 @@ impl Offering {
         let asked = operations.iter().filter_map(|(_, operation)| query_of(operation));
         let (mut near, seen) = self.near(asked.collect(), at_least).await?;
         let (mut known, mut queued, mut later) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut work, mut ids) = (Vec::with_capacity(operations.len()), HashSet::<DocumentId>::new());
+        let (mut work, mut before) = (Vec::with_capacity(operations.len()), Before::default());
         let mut near = near.drain(..);
         for (number, mut operation) in operations {
-            let mut again = None;
-            if query_of(&operation).is_some() {
-                let matches = near.next().unwrap_or_default();
-                if matches.iter().any(|found| ids.contains(&found.id)) {
-                    later.push((number, operation));
-                    continue;
-                }
+            let (query, mut again) = (query_of(&operation), None);
+            let matches = query.as_ref().and_then(|_| near.next()).unwrap_or_default();
+            if before.decides(id_of(&operation), query.as_ref(), &matches) {
+                before.add_later(id_of(&operation));
+                later.push((number, operation));
+                continue;
+            }
+            if query.is_some() {
                 if !matches.is_empty() {
                     known.push((number, Outcome::Duplicate(matches)));
                     continue;
@@ -128,9 +173,8 @@ impl Offering {
                 }
                 again = Some(operation.clone());
             }
-            let id = id_of(&operation);
-            queued.push(Queued { number, partition: partitions.of(id), again });
-            ids.insert(id.clone());
+            before.add_queued(&operation);
+            queued.push(Queued { number, partition: partitions.of(id_of(&operation)), again });
             work.push((operation, None));
         }
         let to = (self.queue.clone(), self.commands.clone());
@@ -139,8 +183,29 @@ impl Offering {
     }
 
     /// The near-duplicates of documents in all partitions. Those that are found have existed after this
-    /// call; there are no others up to the returned position.
+    /// call; there are no others up to the returned position. The last ones have no metadata if that of the
+    /// others takes much memory.
     async fn near(&self, queries: Vec<Query>, at_least: u64) -> Result<(Vec<Vec<Match>>, u64), EngineError> {
+        let (mut near, mut seen, mut bytes) = (Vec::with_capacity(queries.len()), u64::MAX, 0);
+        for part in queries.chunks(QUERIES) {
+            let (matches, up_to) = self.near_some(part, at_least).await?;
+            seen = seen.min(up_to);
+            for mut matches in matches {
+                for found in &mut matches {
+                    bytes += found.metadata.as_ref().map_or(0, String::len);
+                    found.metadata.take_if(|_| bytes > METADATA_BYTES);
+                }
+                near.push(matches);
+            }
+        }
+        Ok((near, seen))
+    }
+
+    async fn near_some(
+        &self,
+        queries: &[Query],
+        at_least: u64,
+    ) -> Result<(Vec<Vec<Match>>, u64), EngineError> {
         let patience = match self.admission {
             Admission::Shed => Patience::Interactive,
             Admission::Wait => Patience::Bulk,

@@ -77,8 +77,8 @@ pub enum PartAsk {
     Get(CollectionName, DocumentId),
     /// A page of documents.
     List(CollectionName, Listing),
-    /// The numbers of documents and of distinct hashes of each collection.
-    Count,
+    /// The numbers of documents and of distinct hashes of each of these collections.
+    Count(Vec<CollectionName>),
     /// The outcomes of operations of an entry of the log: their numbers in the entry, and their partitions.
     Outcomes(u64, Vec<(u32, u32)>),
 }
@@ -174,13 +174,18 @@ impl Engine {
         };
         self.reach(at_least, within).await?;
         let (applied, _) = *self.shared.position.borrow();
-        // Without other partitions there is nothing to leave out.
-        let only = (wanted != partitions.held).then_some((partitions.count, wanted));
-        let found = self.part(ask, only).await?;
+        let found = self.part(ask, wanted, partitions).await?;
         Ok(PartAnswer { applied, visible: self.position(), found })
     }
 
-    async fn part(&self, ask: PartAsk, only: Option<(u32, BTreeSet<u32>)>) -> Result<PartFound, EngineError> {
+    async fn part(
+        &self,
+        ask: PartAsk,
+        wanted: BTreeSet<u32>,
+        partitions: &Partitions,
+    ) -> Result<PartFound, EngineError> {
+        // Without other partitions there is nothing to leave out.
+        let only = (wanted != partitions.held).then(|| (partitions.count, wanted.clone()));
         let narrowed = |filter: Option<Box<Filter>>| match &only {
             None => filter,
             Some(only) => {
@@ -209,24 +214,23 @@ impl Engine {
                 let read = move |cancel: &Cancel| listing::page(&shared, collection.id, &wanted, cancel);
                 PartFound::Page(self.pool.run(Patience::Bulk, read).await??)
             }
-            PartAsk::Count => {
-                let infos = self.collections()?;
+            PartAsk::Count(names) => {
+                let mut infos = self.collections()?;
+                infos.retain(|info| names.contains(&info.name));
                 let count = |info: CollectionInfo| (info.name, info.documents, info.distinct_hashes);
-                match only {
-                    None => PartFound::Counts(infos.into_iter().map(count).collect()),
-                    Some((count, wanted)) => {
-                        let counted = move |shared: &Shared| {
-                            let of = |info: CollectionInfo| count_rows(shared, info, count, &wanted);
-                            infos.into_iter().map(of).collect::<Result<_, _>>()
-                        };
-                        PartFound::Counts(self.blocking(counted).await?)
-                    }
-                }
+                let Some((count_of, wanted)) = only else {
+                    return Ok(PartFound::Counts(infos.into_iter().map(count).collect()));
+                };
+                let shared = Arc::clone(&self.shared);
+                let counted = move |cancel: &Cancel| {
+                    let of = |info| count_rows(&shared, info, (count_of, &wanted), cancel);
+                    infos.into_iter().map(of).collect::<Result<_, EngineError>>()
+                };
+                PartFound::Counts(self.pool.run(Patience::Bulk, counted).await??)
             }
             PartAsk::Outcomes(entry, operations) => {
-                let operations = operations.into_iter().filter(|(_, partition)| {
-                    only.as_ref().is_none_or(|(_, wanted)| wanted.contains(partition))
-                });
+                // Other servers may be asked about the rest of the entry.
+                let operations = operations.into_iter().filter(|(_, partition)| wanted.contains(partition));
                 let operations: Vec<u32> = operations.map(|(operation, _)| operation).collect();
                 let known = self.following.as_ref().and_then(|own| own.decided.outcomes(entry, &operations));
                 let forgotten = || EngineError::Unknown("the outcome is not known any more".to_owned());
@@ -240,12 +244,13 @@ impl Engine {
 fn count_rows(
     shared: &Shared,
     info: CollectionInfo,
-    count: u32,
-    wanted: &BTreeSet<u32>,
+    (count, wanted): (u32, &BTreeSet<u32>),
+    cancel: &Cancel,
 ) -> Result<(CollectionName, u64, u64), EngineError> {
     let (mut documents, mut hashes) = (0, HashSet::new());
     for row in shared.store.view().stored_rows_after(info.id, None) {
         let (id, row) = row?;
+        cancel.check()?;
         if wanted.contains(&partition_of(count, &id)) {
             documents += 1;
             hashes.insert(row.head()?.hash);

@@ -216,8 +216,10 @@ impl<'a> Batch<'a> {
         }
         let first = self.last.next();
         let last = Sequence(self.last.0 + self.changes.len() as u64);
-        self.writes.insert(Tree::Log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
-        self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
+        if !self.changes.is_empty() {
+            self.writes.insert(Tree::Log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
+            self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
+        }
         self.store.core.commit(&self.writes, before_visible)?;
         Ok(last)
     }

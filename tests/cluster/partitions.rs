@@ -309,6 +309,63 @@ async fn near_duplicates_offered_to_several_servers_are_stored_once() {
     assert_eq!(status, StatusCode::CREATED, "{answer}");
 }
 
+/// The documents of an array that a single server stores with `on_duplicate=skip`.
+fn kept(hashes: &[u64], k: u32) -> Vec<bool> {
+    let mut stored: Vec<u64> = Vec::new();
+    let keep = |hash: &u64| {
+        let is_kept = stored.iter().all(|other| (other ^ hash).count_ones() > k);
+        stored.extend(is_kept.then_some(*hash));
+        is_kept
+    };
+    hashes.iter().map(keep).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arrays_over_three_servers_have_the_outcomes_of_one_server() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let mut three = FOUR;
+    three[0].1 = "3";
+    let cluster = Cluster::start_on(1, &["0", "1", "2"], &three).await;
+    let mut random = fastrand::Rng::with_seed(3);
+    // A chain: each hash is within k of the one before, and of few others.
+    let mut hash = random.u64(..);
+    let chain = (0..400).map(|_| {
+        hash = (0..3).fold(hash, |hash, _| hash ^ 1 << random.u32(0..64));
+        hash
+    });
+    let hashes: Vec<u64> = chain.collect();
+    let documents = |part: &[u64], name: &str| {
+        let all = part.iter().enumerate();
+        let all = all.map(|(n, hash)| json!({"id": format!("{name}{n}"), "hash": format!("{hash:016x}")}));
+        json!(all.collect::<Vec<_>>())
+    };
+    let route = "/batch/documents?on_duplicate=skip&k=3";
+    let (_, answer) = cluster.server(0).post(route, documents(&hashes, "chain")).await;
+    let created: Vec<bool> =
+        answer["results"].as_array().unwrap().iter().map(|one| one["outcome"] == "created").collect();
+    assert_eq!(created, kept(&hashes, 3), "{answer}");
+    // Without a duplicate rule, every outcome comes from the server that holds the document.
+    let others: Vec<u64> = (0..300).map(|_| random.u64(..)).collect();
+    for outcome in ["created", "updated"] {
+        let (status, answer) = cluster.server(1).post("/batch/documents", documents(&others, "own")).await;
+        assert_eq!((status, &answer["summary"][outcome]), (StatusCode::OK, &json!(300)), "{answer}");
+    }
+    // Of two documents of one id the later one stays, also if the earlier one is offered twice: it is near
+    // to one that is near to the first.
+    for round in 0..8_u64 {
+        let base = 0xffff_0000_0000_0000 ^ (round << 20);
+        let sent = [(0, base), (1, base ^ 0b11), (2, base ^ 0b1_1111), (2, !base)];
+        let sent =
+            sent.map(|(n, hash)| json!({"id": format!("r{round}-{n}"), "hash": format!("{hash:016x}")}));
+        let (_, answer) = cluster.server(2).post(route, json!(sent)).await;
+        assert_eq!(answer["summary"]["errors"], 0, "{answer}");
+        let last = cluster.server(0).json(&format!("/documents/r{round}-2?linearizable=true")).await;
+        assert_eq!(last["hash"], format!("{:016x}", !base), "{answer}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_needs_all_documents_on_one_server_is_refused() {
     if !etcd::is_installed() {

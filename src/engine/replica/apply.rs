@@ -11,10 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::Replica;
 use super::entry::{Entry, Work};
 use super::replies::{Replies, WriteReply};
 use super::sift::Fate;
+use super::window::BOUNDS;
+use super::{Idle, Replica};
 use crate::engine::registry::Registry;
 use crate::engine::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
 use crate::engine::{EngineError, Operation};
@@ -140,7 +141,7 @@ impl Writer {
             time_ms = time_ms.max(entry.time_ms);
             entry.time_ms = time_ms;
         }
-        let first_ms = entries.first().map_or(0, |entry| entry.time_ms);
+        let (first_ms, before) = (entries.first().map_or(0, |entry| entry.time_ms), self.last);
         let done = self.expire_until(first_ms) && self.attempt(&mut entries, position, time_ms);
         let Some(replica) = &mut self.replica else { return };
         replica.applying = None;
@@ -149,8 +150,36 @@ impl Writer {
             return give_up(entries);
         }
         replica.position = position;
+        replica.idle.entries += entries.len();
+        replica.idle.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        if self.last != before {
+            replica.idle = Idle::default();
+        }
+        let is_idle = replica.idle.entries > BOUNDS.entries || replica.idle.bytes > BOUNDS.bytes;
         self.shared.entry_number.store(number, Ordering::SeqCst);
         self.shared.position.send_replace((position, time_ms));
+        if is_idle {
+            self.record_position();
+        }
+    }
+
+    /// Records the position alone, after many entries without an effect here: the log keeps what the servers
+    /// have not recorded.
+    fn record_position(&mut self) {
+        let Some(replica) = &mut self.replica else { return };
+        replica.idle = Idle::default();
+        let (recorded, time_ms) = (replica.recorded(self.next_place), replica.time_ms);
+        let committed = self.shared.store.batch().and_then(|mut batch| {
+            batch.record_time(time_ms);
+            batch.record_position(recorded);
+            batch.commit()
+        });
+        if let Err(error) = committed {
+            if self.shared.store.failure().is_some() {
+                self.fail(&error);
+            }
+            tracing::warn!(%error, "the position in the log is not recorded; the log keeps more entries");
+        }
     }
 
     /// Collects the entries with operations that wait behind `first`.

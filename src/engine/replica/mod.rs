@@ -2,7 +2,7 @@
 //!
 //! The state of a server is a function of the entries up to its position (state-machine replication). An
 //! entry has everything that its effect depends on besides the state before it: times, ids, defaults. So all
-//! servers decide each operation equally, also `unless`, and no server asks another.
+//! servers decide each operation equally, also `unless`, and no server asks another to apply an entry.
 //!
 //! ```text
 //! callers ─▶ appender ─▶ log ─▶ follower ─▶ writer ─▶ callers
@@ -11,7 +11,8 @@
 //! ```
 //!
 //! *Invariants*
-//! - A write is acknowledged when the log has its entry, and the effect is durable on this server.
+//! - A write is acknowledged when the log has its entry, and the effect is durable on this server; with
+//!   partitions, on one that holds the document.
 //! - The writer applies every entry once, in the order of the log. After an error it applies none.
 //! - Documents that have expired at the time of an entry are removed before it. That time never decreases.
 //! - After an entry without work ([`Engine::pass_time`]) the digests of all servers are equal.
@@ -129,12 +130,21 @@ pub(super) struct Replica {
     digest: Digest,
     /// The entry that is being applied.
     applying: Option<u64>,
+    /// The last entries, which had no effect on this server.
+    idle: Idle,
     /// Whether an entry could not be applied, so that no later one may be.
     has_stopped: bool,
     /// What a server of a cluster with partitions has in addition.
     part: Option<Part>,
     /// The entries after this position are read again at a start.
     window_after: u64,
+}
+
+/// Entries without an effect: their number and their bytes.
+#[derive(Default)]
+struct Idle {
+    entries: usize,
+    bytes: usize,
 }
 
 impl Replica {
@@ -149,6 +159,7 @@ impl Replica {
             next_place,
             digest,
             applying: None,
+            idle: Idle::default(),
             has_stopped: false,
             part: None,
             window_after,
