@@ -3,6 +3,8 @@
 //! Every answer comes from one view. What ranks before the first task is decided, and no task that is done
 //! later changes it; anything else is reported as pending.
 
+use std::slice;
+
 use super::registry::Collection;
 use super::writer::Command;
 use super::{Engine, EngineError};
@@ -125,15 +127,31 @@ impl Engine {
         collection: &Collection,
         id: &DocumentId,
     ) -> Result<Option<Placement>, EngineError> {
+        Ok(self.placements(collection, slice::from_ref(id))?.pop().flatten())
+    }
+
+    /// The same for several documents, in their order and from one view.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn placements(
+        &self,
+        collection: &Collection,
+        ids: &[DocumentId],
+    ) -> Result<Vec<Option<Placement>>, EngineError> {
         if !collection.has_clusters() {
-            return Ok(None);
+            return Ok(vec![None; ids.len()]);
         }
         let expires = self.shared.expiry_is_due();
         let (view, now_ms) = (self.shared.store.view(), self.now_ms());
-        if view.row_head(collection.id, id)?.is_none_or(|row| row.has_lapsed(now_ms)) {
-            return Ok(None);
-        }
-        Ok(Some(Placements::of(&view, collection, expires)?.of_document(id)?))
+        let placements = Placements::of(&view, collection, expires)?;
+        let of = |id: &DocumentId| {
+            if view.row_head(collection.id, id)?.is_none_or(|row| row.has_lapsed(now_ms)) {
+                return Ok(None);
+            }
+            Ok(Some(placements.of_document(id)?))
+        };
+        ids.iter().map(of).collect()
     }
 
     /// Clusters in an order.

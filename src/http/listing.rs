@@ -48,7 +48,7 @@ pub(super) async fn list(
     let form = params.form();
     let listed = state.service.list(&collection, params.wanted()).await;
     let listed = listed.map_err(|error| Problem::from(error).in_query())?;
-    let bytes = listed.documents.iter().map(|document| document.row.held_bytes()).sum();
+    let bytes = listed.documents.iter().map(|(document, _)| document.row.held_bytes()).sum();
     let write = move || in_form(form, || Json(DocumentsOut::new(listed, is_signed)).into_response());
     Ok(state.service.aside(bytes, write).await?)
 }

@@ -2,6 +2,7 @@
 //!
 //! *Absent*: the rule and the tasks (`engine`).
 
+use std::slice;
 use std::sync::Arc;
 
 use super::Service;
@@ -9,7 +10,7 @@ use super::collections::keep_rule;
 use super::cursor;
 use super::error::ServiceError;
 use crate::engine::{
-    ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, Collection, EngineError, Placement, Rank,
+    ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, Collection, Engine, Placement, Rank,
 };
 use crate::ids::{ClusterRule, CollectionName, DocumentId, KeepRule};
 use crate::pool::Patience;
@@ -121,7 +122,7 @@ impl Service {
         id: &DocumentId,
     ) -> Result<Option<Placement>, ServiceError> {
         let engine = self.engine()?;
-        Ok(placement_of(engine, &*engine.find(name)?, id))
+        Ok(placements_of(engine, &*engine.find(name)?, slice::from_ref(id)).pop().flatten())
     }
 
     /// Builds the clusters of a collection anew. They are pending until all documents are decided.
@@ -193,16 +194,16 @@ impl Service {
     }
 }
 
-/// The cluster of a document; `None` if it cannot be read, which does not change what was stored or found.
-pub(super) fn placement_of(
-    engine: &crate::engine::Engine,
+/// The clusters of documents that an answer shows, in their order; `None` for a document that does not exist
+/// any more, and for all if they cannot be read, which does not change what was stored or found.
+pub(super) fn placements_of(
+    engine: &Engine,
     collection: &Collection,
-    id: &DocumentId,
-) -> Option<Placement> {
-    let found: Result<Option<Placement>, EngineError> = engine.placement(collection, id);
-    found.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the cluster of a document cannot be read");
-        None
+    ids: &[DocumentId],
+) -> Vec<Option<Placement>> {
+    engine.placements(collection, ids).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the clusters of documents cannot be read");
+        vec![None; ids.len()]
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::Service;
-use super::clusters::placement_of;
+use super::clusters::placements_of;
 use super::counts::count_outcomes;
 use super::error::ServiceError;
 use super::fingerprints::{
@@ -174,7 +174,7 @@ pub struct Added {
     pub outcome: Outcome,
     /// The version that was stored, if it was.
     pub version: Option<Version>,
-    /// Its cluster, in a collection with clusters.
+    /// Its cluster, if it was stored in a collection with clusters.
     pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
     pub(super) signature: Option<Arc<[u8]>>,
@@ -211,6 +211,22 @@ impl Added {
             | Outcome::Retry { .. } => None,
         };
         Ok(Added { outcome, version, ..self })
+    }
+
+    /// The stored documents that the result shows: itself if it was stored, and those that it duplicates.
+    fn shown(&self) -> impl Iterator<Item = &DocumentId> {
+        let of = if let Outcome::Duplicate(of) = &self.outcome { of.as_slice() } else { &[] };
+        self.version.map(|_| &self.id).into_iter().chain(of.iter().map(|near| &near.id))
+    }
+
+    /// Takes the clusters of the documents that it shows, in the same order.
+    fn place(&mut self, placements: &mut impl Iterator<Item = Option<Placement>>) {
+        if self.version.is_some() {
+            self.placement = placements.next().flatten();
+        }
+        if let Outcome::Duplicate(of) = &mut self.outcome {
+            of.iter_mut().for_each(|near| near.cluster = placements.next().flatten().map(Box::new));
+        }
     }
 }
 
@@ -335,24 +351,18 @@ impl Service {
             if written_to.settings().clusters.is_none() {
                 return Ok(added);
             }
-            let place = move |ids: &[Option<DocumentId>]| -> Vec<Option<Placement>> {
-                let of = |id: &Option<DocumentId>| placement_of(&engine, &written_to, id.as_ref()?);
-                ids.iter().map(of).collect()
-            };
-            let ids: Vec<Option<DocumentId>> =
-                added.iter().map(|one| one.as_ref().ok().map(|one| one.id.clone())).collect();
-            let placements = if ids.len() <= PLACED_AT_ONCE {
-                place(&ids)
+            let ids: Vec<DocumentId> = added.iter().flatten().flat_map(Added::shown).cloned().collect();
+            let are_few = ids.len() <= PLACED_AT_ONCE;
+            let place = move |_: &Cancel| placements_of(&engine, &written_to, &ids);
+            let placements = if are_few {
+                place(&Cancel::default())
             } else {
                 // Thousands of reads would delay other requests. The documents are stored if they cannot be
                 // done.
-                pool.run(Patience::Bulk, move |_: &Cancel| place(&ids)).await.unwrap_or_default()
+                pool.run(Patience::Bulk, place).await.unwrap_or_default()
             };
-            for (one, placement) in added.iter_mut().zip(placements) {
-                if let Ok(one) = one {
-                    one.placement = placement;
-                }
-            }
+            let mut placements = placements.into_iter();
+            added.iter_mut().flatten().for_each(|one| one.place(&mut placements));
             Ok(added)
         }))
     }

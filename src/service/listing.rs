@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Service;
+use super::clusters::placements_of;
 use super::cursor;
 use super::error::ServiceError;
-use crate::engine::{Collection, CollectionInfo, Document, EngineError, Filter, Listing, Page};
+use crate::engine::{Collection, CollectionInfo, Document, EngineError, Filter, Listing, Page, Placement};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
@@ -29,8 +30,8 @@ pub struct WantedList {
 /// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The documents, without their texts.
-    pub documents: Vec<Document>,
+    /// The documents, without their texts, each with its cluster in a collection with clusters.
+    pub documents: Vec<(Document, Option<Placement>)>,
     /// The cursor of the next page, if more documents may follow.
     pub next: Option<String>,
 }
@@ -94,9 +95,26 @@ impl Service {
         self.check_filter(filter.as_deref())?;
         let (bytes, time) = (PAGE_BYTES, PAGE_TIME);
         let wanted = Listing { after, filter, limit, bytes, time, has_texts: false, ..Listing::default() };
-        let Page { documents, next, .. } =
-            self.engine()?.list(&self.engine()?.find(collection)?, wanted).await?;
+        let collection = self.engine()?.find(collection)?;
+        let Page { documents, next, .. } = self.engine()?.list(&collection, wanted).await?;
+        let documents = self.placed(collection, documents).await?;
         Ok(Listed { documents, next: next.as_ref().map(cursor::write_id) })
+    }
+
+    /// Adds the clusters of documents in a collection with clusters.
+    async fn placed(
+        &self,
+        collection: Arc<Collection>,
+        documents: Vec<Document>,
+    ) -> Result<Vec<(Document, Option<Placement>)>, ServiceError> {
+        if collection.settings().clusters.is_none() {
+            return Ok(documents.into_iter().map(|document| (document, None)).collect());
+        }
+        let engine = Arc::clone(self.engine()?);
+        let ids: Vec<DocumentId> = documents.iter().map(|document| document.id.clone()).collect();
+        let place = move |_: &Cancel| placements_of(&engine, &collection, &ids);
+        let placements = self.pool.run(Patience::Bulk, place).await?;
+        Ok(documents.into_iter().zip(placements).collect())
     }
 
     /// Opens a collection for an export: all its pages are of the same collection, also if a reindex replaces

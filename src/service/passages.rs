@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::{Ask, By};
-use super::clusters::placement_of;
+use super::clusters::placements_of;
 use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
@@ -109,8 +109,9 @@ impl Service {
                 rank(&mut answer.matches);
                 answer.matches.truncate(limit);
             }
-            for near in &mut answer.matches {
-                near.cluster = placement_of(&engine, &collection, &near.id).map(Box::new);
+            let ids: Vec<DocumentId> = answer.matches.iter().map(|near| near.id.clone()).collect();
+            for (near, cluster) in answer.matches.iter_mut().zip(placements_of(&engine, &collection, &ids)) {
+                near.cluster = cluster.map(Box::new);
             }
             let (documents, marked) = (answer.matches, answer.marked.len() as u64);
             Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents, marked }))

@@ -64,26 +64,46 @@ pub async fn wait_until_decided(server: &Server, route: &str) {
     }
 }
 
-/// Compares the clusters of the documents near this one, as an answer names them, with the definition.
-/// Returns whether all are decided.
+/// Compares the clusters of documents, as an answer names them, with the definition. Returns whether all are
+/// decided.
+fn are_placed(shown: &Value, expected: &BTreeMap<String, (String, u32)>) -> bool {
+    let mut are_decided = true;
+    for document in shown.as_array().unwrap() {
+        let (representative, distance) = &expected[document["id"].as_str().unwrap()];
+        let cluster = &document["cluster"];
+        if cluster["pending"] == true {
+            are_decided = false;
+        } else {
+            assert_eq!(cluster["representative"], **representative, "{document}");
+            assert_eq!(cluster["distance"], *distance, "{document}");
+        }
+    }
+    are_decided
+}
+
+/// The same for the documents near this one.
 async fn near_are_placed(
     server: &Server,
     route: &str,
     id: &str,
     expected: &BTreeMap<String, (String, u32)>,
 ) -> bool {
-    let answer = server.json(&format!("{route}/similar?id={id}&limit=1000")).await;
-    let mut are_decided = true;
-    for near in answer["similar"].as_array().unwrap() {
-        let (representative, distance) = &expected[near["id"].as_str().unwrap()];
-        let cluster = &near["cluster"];
-        if cluster["pending"] == true {
-            are_decided = false;
-        } else {
-            assert_eq!(cluster["representative"], **representative, "{near}");
-            assert_eq!(cluster["distance"], *distance, "{near}");
+    are_placed(&server.json(&format!("{route}/similar?id={id}&limit=1000")).await["similar"], expected)
+}
+
+/// The same for all documents, page by page.
+async fn listed_are_placed(server: &Server, route: &str, expected: &BTreeMap<String, (String, u32)>) -> bool {
+    let (mut are_decided, mut count, mut cursor) = (true, 0, String::new());
+    loop {
+        let page = server.json(&format!("{route}/documents?limit=17{cursor}")).await;
+        are_decided &= are_placed(&page["documents"], expected);
+        count += page["documents"].as_array().unwrap().len();
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
         }
     }
+    assert_eq!(count, expected.len());
     are_decided
 }
 
@@ -100,6 +120,7 @@ async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (Stri
         assert!(near_are_placed(server, route, id, expected).await, "{id}: pending");
         members.entry(representative).or_default().insert(id, *distance);
     }
+    assert!(listed_are_placed(server, route, expected).await, "pending");
     for order in ["size", "newest"] {
         let (mut found, mut cursor) = (BTreeMap::new(), String::new());
         loop {
@@ -192,6 +213,7 @@ async fn clusters_are_what_the_rule_says_while_documents_and_marks_come_and_go_w
                 assert!(status.is_success(), "{answer}");
                 let all = expected_with(&stored, by_number, 4, &marks);
                 near_are_placed(&server, &format!("/collections/{name}"), &id, &all).await;
+                are_placed(&answer["similar"], &all);
                 let wanted = &all[&id];
                 if answer["cluster"]["pending"] != true {
                     assert_eq!(answer["cluster"]["representative"], *wanted.0, "{name}: {answer}");
@@ -240,11 +262,13 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     let mut stored: BTreeMap<String, Known> = stored.collect();
     let is_placed = async |server: &Server| {
         let near = server.json("/similar?id=d0&limit=100").await;
+        let listed = server.json("/documents?limit=50").await;
         let document = server.json("/documents/d0").await;
-        let near = near["similar"].as_array().unwrap();
-        assert!(near.len() > 90, "{near:?}");
-        let placed = near.iter().chain([&document]).filter(|one| one.get("cluster").is_some()).count();
-        assert!([0, near.len() + 1].contains(&placed), "{placed} of {}", near.len() + 1);
+        let (near, listed) = (near["similar"].as_array().unwrap(), listed["documents"].as_array().unwrap());
+        assert!(near.len() > 90 && listed.len() == 50, "{near:?}");
+        let shown = near.iter().chain(listed).chain([&document]);
+        let (all, placed) = (shown.clone().count(), shown.filter(|one| one.get("cluster").is_some()).count());
+        assert!([0, all].contains(&placed), "{placed} of {all}");
         placed > 0
     };
     assert!(!is_placed(&server).await);
@@ -267,6 +291,7 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
         assert_eq!(cluster["representative"], expected[id].0, "{id}");
     }
     assert!(is_placed(&server).await && near_are_placed(&server, "", "d0", &expected).await);
+    duplicates_are_placed(&server, &[hash(0), hash(7), hash(4_999)], &expected).await;
     let largest = server.json("/clusters?limit=1").await;
     let sizes = expected.values().fold(BTreeMap::<&str, u64>::new(), |mut sizes, (representative, _)| {
         *sizes.entry(representative).or_default() += 1;
@@ -299,6 +324,24 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     assert_eq!(server.delete("/clusters").await, StatusCode::NO_CONTENT);
     assert_eq!(server.get("/documents/d0/cluster").await.status(), StatusCode::CONFLICT);
     assert_eq!(server.documents().await, 5_001);
+}
+
+/// Offers documents with the hashes of stored ones in each way, and compares the clusters of the stored ones.
+async fn duplicates_are_placed(server: &Server, hashes: &[u64], expected: &BTreeMap<String, (String, u32)>) {
+    let offer = |hash: u64| json!({"hash": format!("{hash:016x}")});
+    let is_right = |answer: &Value| {
+        assert!(answer["outcome"] == "duplicate" && answer.get("cluster").is_none(), "{answer}");
+        assert!(!answer["similar"].as_array().unwrap().is_empty(), "{answer}");
+        assert!(are_placed(&answer["similar"], expected), "{answer}");
+    };
+    for similar in ["", "&similar=3", "&similar=10"] {
+        let route = format!("/documents?on_duplicate=skip{similar}");
+        is_right(&server.post(&route, offer(hashes[0])).await.1);
+        let lines: String = hashes.iter().map(|hash| format!("{}\n", offer(*hash))).collect();
+        let (answers, _) = server.stream(&route, lines).await;
+        assert_eq!(answers.len(), hashes.len(), "{answers:?}");
+        answers.iter().for_each(is_right);
+    }
 }
 
 #[tokio::test]
@@ -356,6 +399,7 @@ async fn a_better_near_duplicate_replaces_and_a_linked_one_is_named() {
         (&second["similar"][0]["id"], &second["cluster"]["representative"]),
         (&json!("short"), &json!("long"))
     );
+    assert_eq!(second["similar"][0].get("cluster"), None, "it was replaced: {second}");
     assert_eq!(server.get(&format!("{route}/short")).await.status(), StatusCode::NOT_FOUND);
     let (_, third) = server.post(&replace, json!({"id": "again", "text": text})).await;
     assert_eq!(

@@ -205,7 +205,7 @@ pub(in crate::http) struct AddedOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
-    /// Its cluster, in a collection with clusters.
+    /// Its cluster, if it was stored in a collection with clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
     /// When it expires, if it does.
@@ -333,8 +333,8 @@ pub(in crate::http) struct DocumentOut {
     /// Its text, if the collection stores texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    /// Its cluster, in a collection with clusters; lists of documents do not have it. The document represents
-    /// the cluster if `representative` is its own id.
+    /// Its cluster, in a collection with clusters. The document represents the cluster if `representative` is
+    /// its own id.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
 }
@@ -385,7 +385,7 @@ pub(in crate::http) struct LineOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
-    /// Its cluster, in a collection with clusters.
+    /// Its cluster, if it was stored in a collection with clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
     /// When it expires, if it does.

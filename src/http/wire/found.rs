@@ -49,8 +49,8 @@ pub(in crate::http) struct MatchOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
-    /// Its cluster, if it is in `similar` or `passages` of a query on a collection with clusters. The
-    /// document represents the cluster if `representative` is its own id.
+    /// Its cluster, in a collection with clusters; absent for a document that was replaced. The document
+    /// represents the cluster if `representative` is its own id.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
 }

@@ -58,11 +58,8 @@ pub(in crate::http) struct DocumentsOut {
 impl DocumentsOut {
     /// A page of a collection, which may be one of signatures.
     pub(in crate::http) fn new(listed: Listed, is_signed: bool) -> DocumentsOut {
-        let documents = listed.documents.into_iter();
-        DocumentsOut {
-            documents: documents.map(|document| DocumentOut::new(document, is_signed, None)).collect(),
-            next: listed.next,
-        }
+        let out = |(document, cluster)| DocumentOut::new(document, is_signed, cluster);
+        DocumentsOut { documents: listed.documents.into_iter().map(out).collect(), next: listed.next }
     }
 }
 
