@@ -20,6 +20,9 @@ struct Known {
     place: u64,
 }
 
+/// A place before those of all documents that arrive.
+const ARRIVED: u64 = 1 << 40;
+
 /// The stored documents and the marks.
 #[derive(Default)]
 struct Twin {
@@ -30,8 +33,14 @@ struct Twin {
 
 impl Twin {
     fn put(&mut self, id: &DocumentId, hash: Hash, characters: u64, number: f64) {
+        self.put_at(id, hash, characters, number, 0);
+    }
+
+    /// The same with a place in the order of arrival, if it is not 0.
+    fn put_at(&mut self, id: &DocumentId, hash: Hash, characters: u64, number: f64, given: u64) {
         self.arrived += 1;
-        let place = self.documents.get(id).map_or(self.arrived, |before| before.place);
+        let place = if given == 0 { ARRIVED + self.arrived } else { given };
+        let place = self.documents.get(id).map_or(place, |before| before.place);
         self.documents.insert(id.clone(), Known { hash, characters, number, place });
     }
 
@@ -250,8 +259,10 @@ fn clusters_follow_from_the_stored_documents_and_marks() {
                 } else {
                     let hash = near_a_centre(&mut random, 4);
                     let (characters, value) = (random.u64(0..6), f64::from(random.u8(0..6)));
-                    twin.put(&id(number), hash, characters, value);
-                    operations.push(put(number, row(hash, characters, value)));
+                    // Some come from an export: before or after all others, several at one place.
+                    let place = *random.choice(&[0, 0, 0, 7, ARRIVED - number % 9, u64::MAX - 1]).unwrap();
+                    twin.put_at(&id(number), hash, characters, value, place);
+                    operations.push(put(number, Row { place, ..row(hash, characters, value) }));
                 }
             }
             write(&runtime, &engine, operations);

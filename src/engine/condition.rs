@@ -20,8 +20,8 @@ impl fmt::Display for Version {
 
 impl Version {
     /// The version of a document with this place, time of writing, and hash. A document that is deleted and
-    /// created again has another place, each write of a document has a later time than the one before, and a
-    /// reindex makes another hash.
+    /// created again has another place, or the place that an export states and a later time; each write of a
+    /// document has a later time than the one before, and a reindex makes another hash.
     pub fn of_document(place: u64, written_ms: u64, hash: Hash) -> Version {
         let mut bytes = [place.to_le_bytes(), written_ms.to_le_bytes()].concat();
         hash.write_bytes(&mut bytes);

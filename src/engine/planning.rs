@@ -264,7 +264,7 @@ impl<'a> Plan<'a> {
     }
 
     /// The place of a document in the order of arrival. A document that replaces an earlier version has the
-    /// place of that one; one from a backup has the place that it had.
+    /// place of that one; one from a backup or an export has the place that it had.
     fn place_of(&mut self, row: &Row, before: Option<&RowHead>) -> u64 {
         if let Some(before) = before.filter(|before| !self.has_expired(before.expires_ms)) {
             return before.place;

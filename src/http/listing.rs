@@ -133,12 +133,12 @@ async fn page(
     let (bytes, time, representatives) = (EXPORT_BYTES, EXPORT_TIME, shown.representatives);
     let wanted = Listing { after, filter, representatives, bytes, time, ..Listing::default() };
     let Page { documents, next, .. } = state.service.export(exporting, wanted).await?;
-    let is_signed = exporting.info.settings.signatures.is_some();
+    let settings = exporting.info.settings.clone();
     let form = shown.form;
     let serialize = move || {
         let mut lines = Vec::new();
         for document in documents {
-            let line = ExportOut::new(document, is_signed);
+            let line = ExportOut::new(document, &settings);
             in_form(form, || bulk::write_line(&mut lines, &line));
         }
         lines.shrink_to_fit();

@@ -16,7 +16,8 @@ use super::error::Body;
 use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{
-    Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp,
+    Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
+    Timestamp,
 };
 use super::{
     backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint,
@@ -55,8 +56,8 @@ use super::{
         in_cluster::copy, in_cluster::part,
     ),
     components(schemas(
-        Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
-        Timestamp,
+        Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id,
+        Metadata, Timestamp,
     )),
     tags(
         (name = "fingerprints", description = "Fingerprints of texts."),

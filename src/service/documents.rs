@@ -41,6 +41,8 @@ pub struct Offered {
     pub metadata: Option<String>,
     /// When it expires.
     pub expires: Expires,
+    /// Its place in the order of arrival, if it comes from an export.
+    pub place: Option<u64>,
 }
 
 /// When a document expires.
@@ -98,6 +100,7 @@ impl Preparation {
         row.characters = row.characters.or(offered.characters);
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
+        row.place = offered.place.unwrap_or_default();
         row.written_ms = self.now_ms;
         let id = offered.id.unwrap_or_else(|| self.engine.own_id(self.new_id));
         Ok(Prepared { document: Document { id, row }, settings: Arc::clone(&self.settings) })

@@ -68,10 +68,10 @@ pub use strict_json::{Strict, told};
 
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
-    Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
-    DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter, FoundCluster, Health,
-    Listing, Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement, Relation, Restored,
-    Snapshot, Version, Work, WorkBudget,
+    Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, CollectionSettings,
+    Condition, Document, DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter,
+    FoundCluster, Health, Listing, Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement,
+    Relation, Restored, Snapshot, Version, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{

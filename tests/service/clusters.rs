@@ -228,6 +228,17 @@ async fn clusters_are_what_the_rule_says_while_documents_and_marks_come_and_go_w
             server = Server::start(data.path()).await;
         }
     }
+    // An export has the order of arrival, whatever the order of its lines; it has no marks.
+    let export = server.get("/collections/a/export").await.text().await.unwrap();
+    let settings = json!({"k": 9, "clusters": {"keep": "first", "k": 4}});
+    server.put("/collections/e", settings).await;
+    let mut lines: Vec<&str> = export.lines().collect();
+    random.shuffle(&mut lines[1..]);
+    let (_, summary) = server.stream("/collections/e/documents", lines.join("\n")).await;
+    assert_eq!(summary["created"], stored.len(), "{summary}");
+    compare(&server, "/collections/e", &expected(&stored, false, 4)).await;
+    let again = server.get("/collections/e/export").await.text().await.unwrap();
+    assert_eq!(again.split_once('\n').unwrap().1, export.split_once('\n').unwrap().1);
     // A backup has the order of arrival; the clusters are built again.
     let tar = server.get("/collections/a/backup").await.bytes().await.unwrap();
     let restore = server.client.post(format!("{}/collections/c/restore", server.url));

@@ -142,7 +142,7 @@ async fn hashes_of_every_width_live_as_other_documents_do() {
         compare(&server, &restored, &stored, own_k).await;
         let exported = server.get(&format!("{path}/export")).await.text().await.unwrap();
         let imported = format!("/collections/i-{profile}");
-        server.put(&imported, json!({"profile": profile})).await;
+        server.put(&imported, json!({"profile": profile, "clusters": {"keep": "first"}})).await;
         server.stream(&format!("{imported}/documents"), exported).await;
         compare(&server, &imported, &stored, own_k).await;
         assert_eq!(server.delete(&path).await, StatusCode::NO_CONTENT);

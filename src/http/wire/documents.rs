@@ -12,13 +12,15 @@ use super::features::FeatureIn;
 use super::few::Few;
 use super::found::{MatchOut, left_out};
 use super::hashes::{HashIn, Hex};
-use super::values::{ExpiresIn, Id, Metadata, SignatureHex, SketchHex, StatusOut, Timestamp, present};
+use super::values::{
+    Arrival, ExpiresIn, Id, Metadata, SignatureHex, SketchHex, StatusOut, Timestamp, present,
+};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, Placement, status};
 
 /// The members of a document to store, in the order of the contract.
-pub const DOCUMENT_MEMBERS: [&str; 13] = [
+pub const DOCUMENT_MEMBERS: [&str; 14] = [
     "id",
     "text",
     "html",
@@ -32,6 +34,7 @@ pub const DOCUMENT_MEMBERS: [&str; 13] = [
     "metadata",
     "expires_in",
     "expires_at",
+    "arrival",
 ];
 
 /// A document to store: exactly one of text, html, hash, signature and features.
@@ -81,6 +84,10 @@ pub(in crate::http) struct DocumentIn {
     /// When it expires, in place of `expires_in`. An export has this field.
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
+    /// Its place in the order of arrival, by which clusters rank documents. The export of a collection with
+    /// clusters has this field. Default: after all documents so far. A stored document keeps its own.
+    #[schema(value_type = Option<Arrival>)]
+    arrival: Option<Arrival>,
 }
 
 impl DocumentIn {
@@ -120,7 +127,8 @@ impl DocumentIn {
         let (profile, characters) = (self.profile.map(Arc::from), self.characters);
         let metadata = self.metadata.map(Metadata::into_string);
         let sketch = self.sketch.map(|sketch| sketch.0);
-        Ok(Offered { id, content, profile, characters, sketch, metadata, expires })
+        let place = self.arrival.map(|arrival| arrival.0);
+        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place })
     }
 
     /// The same for a route with the id in the path.
@@ -381,7 +389,7 @@ pub(in crate::http) struct LineOut {
     hash: Option<Hex>,
     /// What was done; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<OutcomeOut>,
+    pub(super) outcome: Option<OutcomeOut>,
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
@@ -444,58 +452,6 @@ impl LineOut {
     pub(in crate::http) fn error_code(&self) -> Option<&'static str> {
         self.error.as_ref().map(|error| error.code())
     }
-}
-
-/// The last line of the answer to a stream.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[schema(as = SummaryLine)]
-pub(in crate::http) struct SummaryOut {
-    /// The counts.
-    pub(in crate::http) summary: Summary,
-}
-
-/// The number of documents with each outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-pub(in crate::http) struct Summary {
-    /// Documents stored under a new id.
-    created: u64,
-    /// Documents that replaced the stored one with their id.
-    updated: u64,
-    /// Documents stored in place of near-duplicates.
-    #[serde(skip_serializing_if = "is_zero")]
-    replaced: u64,
-    /// Documents not stored, because they duplicate stored ones.
-    duplicates: u64,
-    /// Documents not stored because of an error, listed or not.
-    errors: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-impl Summary {
-    pub(in crate::http) fn count(&mut self, line: &LineOut) {
-        match line.outcome {
-            Some(OutcomeOut::Created) => self.created += 1,
-            Some(OutcomeOut::Updated) => self.updated += 1,
-            Some(OutcomeOut::Replaced) => self.replaced += 1,
-            Some(OutcomeOut::Duplicate) => self.duplicates += 1,
-            None => self.errors += 1,
-        }
-    }
-}
-
-/// The answer to an array of documents.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = BulkResult)]
-#[allow(dead_code, reason = "a shape for the contract: the answer is streamed")]
-pub(in crate::http) struct BulkOut {
-    /// The result for each element, in order; at most 100 of them are errors.
-    results: Vec<LineOut>,
-    /// The counts.
-    summary: Summary,
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use utoipa::IntoParams;
 
 use super::filter::FilterParam;
 use super::hashes::{HashFormat, Hex};
-use super::values::{Id, Metadata, SignatureHex, SketchHex, Timestamp};
+use super::values::{Arrival, Id, Metadata, SignatureHex, SketchHex, Timestamp};
 use crate::ids::HashForm;
-use crate::service::{CollectionInfo, Filter};
+use crate::service::{CollectionInfo, CollectionSettings, Filter};
 
 /// The most bytes of a header, which is read where it delays other requests.
 const HEADER_BYTES: usize = 16 << 10;
@@ -158,11 +158,18 @@ pub(in crate::http) struct ExportOut {
     metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
+    /// Its place in the order of arrival, in a collection with clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arrival: Option<Arrival>,
 }
 
 impl ExportOut {
-    /// A document of a collection, which may be one of signatures.
-    pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> ExportOut {
+    /// A document of a collection with these settings.
+    pub(in crate::http) fn new(
+        document: crate::service::Document,
+        settings: &CollectionSettings,
+    ) -> ExportOut {
+        let is_signed = settings.signatures.is_some();
         let row = document.row;
         let has_no_text = row.text.is_none();
         let kept = row.sketch.filter(|_| has_no_text);
@@ -176,6 +183,7 @@ impl ExportOut {
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
             expires_at: row.expires_ms.map(Timestamp),
+            arrival: settings.clusters.as_ref().map(|_| Arrival(row.place)),
         }
     }
 }

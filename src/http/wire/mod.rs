@@ -23,6 +23,7 @@ mod plain;
 mod profiles;
 mod reindex;
 mod similar;
+mod summary;
 mod values;
 
 pub(super) use calibrate::{CalibrateIn, CalibrationOut};
@@ -36,9 +37,7 @@ pub(super) use collections::{
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
 pub use documents::DOCUMENT_MEMBERS;
-pub(super) use documents::{
-    AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, PatchIn, Summary, SummaryOut,
-};
+pub(super) use documents::{AddedOut, DocumentIn, DocumentOut, LineOut, PatchIn};
 pub use export::ExportHeader;
 pub(super) use export::{ExportOut, ExportParams};
 pub(super) use few::Few;
@@ -54,4 +53,5 @@ pub(super) use reindex::{ReindexIn, ReindexOut};
 pub(super) use similar::{
     AskIn, ErrorsListed, NearIdParams, NearParams, OnDuplicate, QueriesIn, Several, SimilarParams,
 };
-pub(super) use values::{Bits, Count, ExpiresIn, Id, Metadata, Timestamp};
+pub(super) use summary::{BulkOut, Summary, SummaryOut};
+pub(super) use values::{Arrival, Bits, Count, ExpiresIn, Id, Metadata, Timestamp};

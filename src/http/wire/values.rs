@@ -92,6 +92,28 @@ impl<'de> Deserialize<'de> for SketchHex {
     }
 }
 
+/// The place of a document in the order of arrival, which is never 0, as 16 hexadecimal digits: they are in
+/// the order of the places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Arrival(pub(in crate::http) u64);
+
+impl Serialize for Arrival {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{:016x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Arrival {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Arrival, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let digits = bytes(&text, &(16..=16)).and_then(|bytes| bytes.try_into().ok());
+        let wrong =
+            || de::Error::custom("arrival is a string of 16 hexadecimal digits; GET /export returns it");
+        let place = u64::from_be_bytes(digits.ok_or_else(wrong)?);
+        Ok(Arrival(place.max(1)))
+    }
+}
+
 /// A document id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Id(pub(in crate::http) DocumentId);
@@ -370,6 +392,20 @@ impl PartialSchema for SketchHex {
 impl ToSchema for SketchHex {
     fn name() -> Cow<'static, str> {
         "Sketch".into()
+    }
+}
+
+impl PartialSchema for Arrival {
+    fn schema() -> RefOr<Schema> {
+        let about = "A place in the order of arrival: 16 hexadecimal digits, in that order.";
+        let schema = string().pattern(Some("^[0-9a-fA-F]{16}$")).description(Some(about));
+        RefOr::T(schema.examples(["0018bcfe56800000"]).into())
+    }
+}
+
+impl ToSchema for Arrival {
+    fn name() -> Cow<'static, str> {
+        "Arrival".into()
     }
 }
 
