@@ -174,8 +174,6 @@ async fn folders_patterns_and_archives_mean_the_files_in_them() {
     }
     let (_, stderr) = imported(&server, data.path(), "cut", &["cut.tgz", "crawl/d.csv"]).await;
     assert!(stderr.contains("cut.tgz:1: the archive cannot be read further"), "{stderr}");
-    let (succeeded, stderr) = run(data.path(), &["dedupe", "crawl.tar.gz", "-o", "out"]).await;
-    assert!(!succeeded && stderr.contains("dedupe reads no tar archives; unpack it"), "{stderr}");
 }
 
 #[tokio::test]

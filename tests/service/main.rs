@@ -23,6 +23,7 @@ mod corpus;
 mod damage;
 mod decoders;
 mod dedupe;
+mod dedupe_shapes;
 mod dedupe_stops;
 mod deletions;
 mod deployment;

@@ -51,7 +51,7 @@ impl Against {
         if !files.is_empty() {
             let files: Vec<PathBuf> = files.into_iter().cloned().collect();
             against.inputs = Inputs::of(&files, format)?;
-            let paths = against.inputs.files.iter().map(|input| input.path.display().to_string());
+            let paths = against.inputs.files.iter().map(|input| input.shown.clone());
             against.names = paths.collect();
         }
         against.exported_from = against.names.len();

@@ -7,7 +7,7 @@ use super::super::Failure;
 use super::inputs::Inputs;
 use super::keep::Keep;
 use super::reader::Reader;
-use super::record::{Content, Maker};
+use super::record::Maker;
 use crate::wording::counted;
 
 /// The records that are read from a file.
@@ -32,7 +32,7 @@ pub(super) fn print(inputs: &Inputs, maker: &Maker) {
         let mut count = 0;
         let is_enough = || Failure::new(String::new());
         let read = reader.each_raw(|raw| {
-            count += u64::from(!matches!(raw.content, Content::Header(_)));
+            count += u64::from(raw.content.is_record());
             if count >= SAMPLED { Err(is_enough()) } else { Ok(()) }
         });
         records += count;

@@ -1,21 +1,27 @@
-//! The files of a run, in the order in which they are read, with the place of each in the output.
+//! The files of a run, in the order in which they are read, with the place of each in the output. Files of a
+//! tar archive are files of the run, and their place is the archive.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
-use super::super::files::{Format, Listed, Listing, Packing, is_input, is_tar, last_name};
+use super::super::files::{
+    Format, Listed, Listing, Member, Packing, each_file, is_input, is_tar, last_name, unpacked,
+};
 
 /// A file to read.
 #[derive(Clone, Debug)]
 pub(super) struct Input {
     pub(super) path: PathBuf,
+    /// The file of a tar archive, whose path `path` is then.
+    pub(super) member: Option<Member>,
     /// The path, as the user sees it.
     pub(super) shown: String,
     /// The argument that it comes from: itself, or a folder around it.
     pub(super) argument: PathBuf,
-    /// Its place in the output.
+    /// Its place in the output, or that of its archive.
     pub(super) to: PathBuf,
     pub(super) format: Format,
     pub(super) packing: Packing,
@@ -44,12 +50,11 @@ impl Inputs {
     /// # Errors
     /// [`Failure`] for a file that cannot be read, or two that would have one place in the output.
     pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Result<Inputs, Failure> {
-        let takes = |path: &Path| format.is_some() || Format::named(path).is_some();
+        let takes = |path: &Path| format.is_some() || Format::named(path).is_some() || is_tar(path);
         let Listing { files, ignored } = Listing::of(arguments, &takes)?;
-        let files = files.into_iter().map(|listed| Input::new(listed, format));
-        let inputs = Inputs { files: files.collect::<Result<_, _>>()?, ignored };
+        let mut inputs = Inputs { files: Vec::with_capacity(files.len()), ignored };
         let mut places: Vec<(&Path, &Path)> =
-            inputs.files.iter().map(|input| (&*input.to, &*input.path)).collect();
+            files.iter().map(|listed| (place_of(listed), &*listed.path)).collect();
         places.sort_unstable();
         if let Some(pair) = places.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(Failure::new(format!(
@@ -59,7 +64,36 @@ impl Inputs {
                 pair[0].0.display()
             )));
         }
+        for listed in files {
+            if format.is_none() && is_tar(&listed.path) {
+                inputs.add_archive(&listed)?;
+            } else {
+                inputs.files.push(Input::new(listed, format)?);
+            }
+        }
         Ok(inputs)
+    }
+
+    /// Adds the files of an archive, which is read once for that.
+    fn add_archive(&mut self, listed: &Listed) -> Result<(), Failure> {
+        let before = self.files.len();
+        let listing = unpacked(&listed.path, &Arc::default()).and_then(|read| {
+            each_file(read, &mut |member, _| {
+                match Format::named(&member.path).filter(|format| *format != Format::Parquet) {
+                    Some(format) => self.files.push(Input::of_member(listed, member, format)),
+                    None => self.ignored += 1,
+                }
+                true
+            })
+        });
+        listing.map_err(|error| {
+            Failure::new(format!("{}: the archive cannot be read: {error}", listed.path.display()))
+        })?;
+        if self.files.len() == before {
+            let shown = listed.path.display();
+            return Err(Failure::new(format!("{shown}: there is no file of documents in the archive")));
+        }
+        Ok(())
     }
 
     /// The size of all files in bytes.
@@ -89,7 +123,8 @@ impl Inputs {
 
 impl Input {
     fn new(listed: Listed, format: Option<Format>) -> Result<Input, Failure> {
-        let Listed { path, argument, place, bytes, modified } = listed;
+        let to = place_of(&listed).to_owned();
+        let Listed { path, argument, bytes, modified, .. } = listed;
         let shown = path.display().to_string();
         let is_piped = is_input(&path);
         if is_piped && format == Some(Format::Parquet) {
@@ -97,14 +132,8 @@ impl Input {
                 "Parquet cannot be read from standard input, because its end comes first",
             ));
         }
-        if format.is_none() && is_tar(&path) {
-            return Err(Failure::new(format!(
-                "{shown}: dedupe reads no tar archives; unpack it into a folder"
-            )));
-        }
         let format = format.or_else(|| Format::named(&path)).unwrap_or(Format::Jsonl);
         let packing = if format == Format::Parquet { Packing::None } else { Packing::named(&path) };
-        let to = if is_piped { PathBuf::from("stdin.jsonl") } else { place };
         Ok(Input {
             shown,
             argument,
@@ -113,6 +142,27 @@ impl Input {
             packing,
             state: State { path: path.clone(), bytes, modified },
             path,
+            member: None,
         })
     }
+
+    /// A file in an archive.
+    fn of_member(listed: &Listed, member: &Member, format: Format) -> Input {
+        let path = listed.path.join(&member.path);
+        Input {
+            shown: path.display().to_string(),
+            argument: listed.argument.clone(),
+            to: listed.place.clone(),
+            format,
+            packing: Packing::named(&member.path),
+            state: State { path, bytes: member.bytes, modified: listed.modified },
+            path: listed.path.clone(),
+            member: Some(member.clone()),
+        }
+    }
+}
+
+/// The place of a file in the output.
+fn place_of(listed: &Listed) -> &Path {
+    if is_input(&listed.path) { Path::new("stdin.jsonl") } else { &listed.place }
 }

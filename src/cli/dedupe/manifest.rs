@@ -35,6 +35,7 @@ pub(super) fn prints(
         "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field,
         "form": maker.hash_form.map(|form| form.to_string()), "html": maker.is_page,
         "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": states,
+        "charset": maker.charset.map(encoding_rs::Encoding::name),
         "format": format!("{:?}", arguments.format),
     });
     let (path, text) = (folder.work(MANIFEST), manifest.to_string());

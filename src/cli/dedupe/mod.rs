@@ -1,6 +1,6 @@
 //! `lookalike dedupe`: copies files of documents without near-duplicates, without a server.
 //!
-//! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`,
+//! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`, `json`,
 //! `output`), the documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`). The
 //! prints of an interrupted run are used again (`spool`).
 
@@ -8,6 +8,7 @@ mod against;
 mod dropped;
 mod estimate;
 mod inputs;
+mod json;
 mod keep;
 mod manifest;
 mod output;
@@ -22,10 +23,11 @@ mod summary;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use encoding_rs::Encoding;
 
 use super::Failure;
 use super::client::Access;
-use super::files::{Format, is_input};
+use super::files::{Format, charset, is_input};
 use super::fingerprint::profile;
 use crate::fingerprint::Profile;
 use crate::ids::{HashForm, KeepRule};
@@ -37,8 +39,8 @@ use record::Maker;
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct DedupeArguments {
-    /// Files and folders of documents: JSON lines, CSV, TSV, text, WARC, WET, Parquet; .gz and .zst;
-    /// patterns; - is standard input
+    /// Files and folders of documents: JSON lines, JSON arrays, CSV, TSV, text, WARC, WET, Parquet; .gz and
+    /// .zst; tar archives; patterns; - is standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// Folder for the output; it has one file for each input file
@@ -83,6 +85,9 @@ pub(super) struct DedupeArguments {
     /// Format of the files; by default from their names
     #[arg(long, value_enum)]
     format: Option<Format>,
+    /// Charset of JSON lines, tables and texts, such as gbk; by default UTF-8, else a detected one
+    #[arg(long, value_name = "CHARSET", value_parser = charset)]
+    charset: Option<&'static Encoding>,
     /// Field or column with the text
     #[arg(long, default_value = "text", value_name = "FIELD")]
     text_field: String,
@@ -171,6 +176,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         hash_field: arguments.hash_field.clone(),
         hash_form: arguments.hash_format,
         is_page: arguments.html,
+        charset: arguments.charset,
         is_exported: false,
         sizes: Maker::sizes(profile, arguments.check.is_some()),
     };

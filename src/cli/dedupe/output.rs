@@ -2,21 +2,22 @@
 //! order.
 //!
 //! It guarantees that nothing appears under its final name before all of it is complete and on the disk.
-//! Until then everything is in the folder `NAME.partial`. A record is copied byte for byte; the last line of
-//! a file gets a line break if it has none. Gzip archives have one member for each record, as their readers
-//! expect.
+//! Until then everything is in the folder `NAME.partial`. A record is copied byte for byte, in any charset;
+//! the last line of a file gets a line break if it has none. Gzip archives have one member for each record,
+//! as their readers expect.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use encoding_rs::{Encoding, UTF_8};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::super::Failure;
 use super::super::files::at;
-use super::super::files::{Format, Packing, is_input, parquet};
+use super::super::files::{Format, Packing, ascii_in, is_input, parquet};
 use super::inputs::Input;
 use super::record::{Content, Raw};
 
@@ -144,6 +145,8 @@ pub(super) struct Outputs<'a> {
     inputs: &'a [Input],
     /// The file that is written, and the number of its input.
     open: Option<(u32, Sink)>,
+    /// The archive that is written, and its place in the output.
+    archive: Option<(&'a Path, tar::Builder<Sink>)>,
     /// The rows of a Parquet file that are kept, and the number of its input: the file is written when all
     /// are known, from a second reading.
     rows: Option<(u32, Vec<bool>)>,
@@ -151,7 +154,7 @@ pub(super) struct Outputs<'a> {
 
 impl<'a> Outputs<'a> {
     pub(super) fn new(folder: PathBuf, inputs: &'a [Input]) -> Outputs<'a> {
-        Outputs { folder, inputs, open: None, rows: None }
+        Outputs { folder, inputs, open: None, archive: None, rows: None }
     }
 
     /// Writes the header of a table or a record that is kept.
@@ -165,19 +168,12 @@ impl<'a> Outputs<'a> {
         }
         let sink = self.sink(file)?;
         let written = match content {
-            Content::Line(line) => sink.lines(&[line, b"\n"]),
-            Content::Row(row) => {
-                let end = sink.line_end;
-                sink.lines(&[&row.raw, end])
-            }
-            Content::Header(header) => {
-                let breaks = header.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-                if header.ends_with(b"\r\n") || header.ends_with(b"\r") {
-                    sink.line_end = b"\r\n";
-                }
-                let end = sink.line_end;
-                sink.lines(&[&header[..header.len() - breaks], end])
-            }
+            Content::Charset(encoding, mark) => sink.begin(encoding, mark),
+            Content::Line(line) => sink.line(raw.original.as_deref().unwrap_or(line)),
+            Content::Element(element) => sink.element(raw.original.as_deref().unwrap_or(element)),
+            Content::Bracket(bytes) => sink.bracket(bytes),
+            Content::Row(row) => sink.row(&row.raw),
+            Content::Header(header) => sink.header(header),
             Content::Text(bytes) => sink.lines(&[bytes]),
             Content::Record(record) => sink.member(&[record.bytes().unwrap_or_default(), b"\r\n\r\n"]),
             Content::Values(_) | Content::Broken(_) => Ok(()),
@@ -188,6 +184,9 @@ impl<'a> Outputs<'a> {
     /// Starts the file of an input, so that it exists even if nothing of it is kept. A file that is one text
     /// exists only if the text is kept.
     pub(super) fn start(&mut self, file: u32) -> Result<(), Failure> {
+        if self.inputs[file as usize].member.is_some() {
+            self.archive_of(file)?;
+        }
         match self.inputs[file as usize].format {
             Format::Text => Ok(()),
             Format::Parquet => self.rows_of(file).map(|_| ()),
@@ -195,10 +194,16 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// Completes the last file.
+    /// Completes the last file, and the archive.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.finish_file()?;
+        self.finish_archive()
+    }
+
+    fn finish_file(&mut self) -> Result<(), Failure> {
         if let Some((file, sink)) = self.open.take() {
             sink.finish().map_err(|error| self.failed(file, &error))?;
+            self.add_to_archive(file)?;
         }
         if let Some((file, rows)) = self.rows.take() {
             let to = self.create(file)?;
@@ -208,23 +213,64 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
+    /// Moves a file of an archive, which is complete, into the archive. Its size is in front of it there.
+    fn add_to_archive(&mut self, file: u32) -> Result<(), Failure> {
+        let inputs = self.inputs;
+        let Some(member) = &inputs[file as usize].member else { return Ok(()) };
+        let path = self.path(file);
+        let builder = self.archive_of(file)?;
+        let added = File::open(&path).and_then(|complete| {
+            let mut header = member.header(complete.metadata()?.len());
+            builder.append_data(&mut header, &member.path, complete)
+        });
+        added.map_err(|error| self.failed(file, &error))
+    }
+
+    /// The archive of a file.
+    fn archive_of(&mut self, file: u32) -> Result<&mut tar::Builder<Sink>, Failure> {
+        let inputs = self.inputs;
+        let input = &inputs[file as usize];
+        if self.archive.as_ref().is_none_or(|(open, _)| *open != input.to) {
+            self.finish()?;
+            let to = create(&self.folder.join(&input.to))?;
+            let sink = Sink::new(to, Packing::named(&input.path));
+            self.archive = Some((&input.to, tar::Builder::new(sink)));
+        }
+        let (_, builder) = self.archive.as_mut().expect("it was opened");
+        Ok(builder)
+    }
+
+    fn finish_archive(&mut self) -> Result<(), Failure> {
+        let Some((to, builder)) = self.archive.take() else { return Ok(()) };
+        let written = builder.into_inner().and_then(Sink::finish);
+        written.map_err(|error| at(&self.folder.join(to), &error))
+    }
+
     /// The rows of a Parquet file that are kept so far.
     fn rows_of(&mut self, file: u32) -> Result<&mut Vec<bool>, Failure> {
         if self.rows.as_ref().is_none_or(|(open, _)| *open != file) {
-            self.finish()?;
+            self.finish_file()?;
         }
         Ok(&mut self.rows.get_or_insert((file, Vec::new())).1)
     }
 
     fn create(&self, file: u32) -> Result<File, Failure> {
-        let path = self.folder.join(&self.inputs[file as usize].to);
-        let created = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
-        created.map_err(|error| at(&path, &error))
+        create(&self.path(file))
+    }
+
+    /// The path of a file. One in an archive is written beside the output first.
+    fn path(&self, file: u32) -> PathBuf {
+        let input = &self.inputs[file as usize];
+        if input.member.is_some() {
+            self.folder.with_file_name("member")
+        } else {
+            self.folder.join(&input.to)
+        }
     }
 
     fn sink(&mut self, file: u32) -> Result<&mut Sink, Failure> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != file) {
-            self.finish()?;
+            self.finish_file()?;
             self.open = Some((file, Sink::new(self.create(file)?, self.inputs[file as usize].packing)));
         }
         let (_, sink) = self.open.as_mut().expect("it was opened");
@@ -236,6 +282,12 @@ impl<'a> Outputs<'a> {
     }
 }
 
+/// Creates a file, and the folders above it.
+fn create(path: &Path) -> Result<File, Failure> {
+    let created = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(path));
+    created.map_err(|error| at(path, &error))
+}
+
 /// A file that is written, with its compression.
 struct Sink {
     to: BufWriter<File>,
@@ -244,13 +296,65 @@ struct Sink {
     member: Option<GzEncoder<Vec<u8>>>,
     /// The bytes of the next zstd frame.
     frame: Vec<u8>,
-    line_end: &'static [u8],
+    encoding: &'static Encoding,
+    /// The end of the rows of a table.
+    row_end: &'static [u8],
+    /// In an array, after the bracket that opens it: whether an element was written.
+    has_element: Option<bool>,
 }
 
 impl Sink {
     fn new(file: File, packing: Packing) -> Sink {
         let to = BufWriter::with_capacity(1 << 20, file);
-        Sink { to, packing, member: None, frame: Vec::new(), line_end: b"\n" }
+        let (member, frame) = (None, Vec::new());
+        Sink { to, packing, member, frame, encoding: UTF_8, row_end: b"\n", has_element: None }
+    }
+
+    /// Begins a file in a charset, with its byte order mark.
+    fn begin(&mut self, encoding: &'static Encoding, mark: &[u8]) -> io::Result<()> {
+        self.encoding = encoding;
+        self.lines(&[mark])
+    }
+
+    /// ASCII characters in the charset of the file.
+    fn ascii(&self, text: &[u8]) -> Vec<u8> {
+        ascii_in(self.encoding, text)
+    }
+
+    fn line(&mut self, line: &[u8]) -> io::Result<()> {
+        let end = self.ascii(b"\n");
+        self.lines(&[line, &end])
+    }
+
+    fn row(&mut self, row: &[u8]) -> io::Result<()> {
+        let end = self.ascii(self.row_end);
+        self.lines(&[row, &end])
+    }
+
+    /// Writes the first row of a table, whose line break the others get, or the header of an export.
+    fn header(&mut self, mut header: &[u8]) -> io::Result<()> {
+        let (line_feed, carriage_return) = (self.ascii(b"\n"), self.ascii(b"\r"));
+        loop {
+            if let Some(rest) = header.strip_suffix(&line_feed[..]) {
+                header = rest;
+            } else if let Some(rest) = header.strip_suffix(&carriage_return[..]) {
+                (header, self.row_end) = (rest, b"\r\n");
+            } else {
+                return self.row(header);
+            }
+        }
+    }
+
+    fn element(&mut self, element: &[u8]) -> io::Result<()> {
+        let comma = if self.has_element == Some(true) { self.ascii(b",") } else { Vec::new() };
+        self.has_element = Some(true);
+        self.lines(&[&comma, element])
+    }
+
+    /// Writes the bracket that opens an array or closes it.
+    fn bracket(&mut self, bracket: &[u8]) -> io::Result<()> {
+        self.has_element = if self.has_element.is_none() { Some(false) } else { None };
+        self.lines(&[bracket])
     }
 
     /// Writes parts of a line or text.
@@ -293,6 +397,10 @@ impl Sink {
 
     /// Completes the file, which is a valid empty one if nothing was written.
     fn finish(mut self) -> io::Result<()> {
+        // Of an array that was read to a damage, what was kept is a whole array.
+        if self.has_element.is_some() {
+            self.lines(&[&self.ascii(b"]\n")])?;
+        }
         if self.packing == Packing::Gzip && self.member.is_none() && self.to.buffer().is_empty() {
             self.lines(&[b""])?;
         }
@@ -301,5 +409,16 @@ impl Sink {
             self.end_frame()?;
         }
         self.to.flush()
+    }
+}
+
+/// The bytes of an archive.
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lines(&[bytes]).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -4,8 +4,8 @@
 //! them in the order of the input, whatever the number of threads. At most a few batches per thread exist at
 //! a time, so a caller that is slow stops the reader.
 //!
-//! Lines are slices of the blocks in which they were read. A block is used again after its batch, since new
-//! memory costs the system as much as reading the file.
+//! A block of lines is used again after its batch, since new memory costs the system as much as reading the
+//! file.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,21 +14,23 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use memchr::{memchr_iter, memrchr};
 
 use super::super::Failure;
-use super::super::files::{Format, Places, Table, archive, is_input, parquet, unpacked, wrong};
+use super::super::files::{
+    Format, InUtf8, Places, Reading, Table, archive, counted, each_file, in_utf8, is_input, parquet, unpack,
+    unpacked, with_originals, wrong,
+};
 use super::inputs::Input;
+use super::json::records_of_json;
 use super::record::{Columns, Content, Made, Maker, Raw};
-use crate::http::ExportHeader;
 
 /// The records and bytes of a batch, about; the lines of a block are one batch.
 const BATCH: usize = 256;
-const BATCH_BYTES: usize = 256 << 10;
+pub(super) const BATCH_BYTES: usize = 256 << 10;
 /// The batches that exist at a time, for each thread.
 const AHEAD: usize = 4;
 /// The longest line or text, in bytes.
-const LONGEST: usize = 256 << 20;
+pub(super) const LONGEST: usize = 256 << 20;
 
 /// Records of one file, with the columns of its table.
 struct Batch {
@@ -45,12 +47,17 @@ struct Batch {
 type Done = (Vec<(Raw, Made)>, Bytes);
 
 /// What happens at a place of a file.
-enum Event<'e> {
+#[allow(clippy::large_enum_variant, reason = "it is passed on, and none is kept")]
+pub(super) enum Event<'e> {
     /// A record.
     Record(Raw, &'e Columns),
     /// The end of a block; the next one is to be read into these bytes.
     End(&'e Bytes, &'e mut Vec<u8>),
 }
+
+/// The bytes of a file in an archive, or the error that ends the archive before it; of any other file,
+/// nothing.
+type Begun<'r> = io::Result<Option<Reading<'r>>>;
 
 /// How the records of files are read.
 pub(super) struct Reader<'a> {
@@ -106,16 +113,59 @@ impl Reader<'_> {
     /// # Errors
     /// The first error of `each`.
     pub(super) fn each_raw(&self, mut each: impl FnMut(Raw) -> Result<(), Failure>) -> Result<(), Failure> {
-        (0_u32..).zip(self.inputs).try_for_each(|(file, input)| {
-            let mut result = Ok(());
-            self.records(file, input, &mut |event| {
+        let mut result = Ok(());
+        self.each_input(&mut |file, input, read| {
+            self.records(file, input, read, &mut |event| {
                 if let Event::Record(raw, _) = event {
                     result = each(raw);
                 }
                 result.is_ok()
             });
-            result
-        })
+            result.is_ok()
+        });
+        result
+    }
+
+    /// Calls `each` with every file in order until it returns `false`.
+    fn each_input(&self, each: &mut dyn FnMut(u32, &Input, Begun<'_>) -> bool) {
+        let mut at = 0;
+        while let Some(input) = self.inputs.get(at) {
+            let is_wanted = if input.member.is_none() {
+                at += 1;
+                each(at as u32 - 1, input, Ok(None))
+            } else {
+                self.each_member(&mut at, each)
+            };
+            if !is_wanted {
+                return;
+            }
+        }
+    }
+
+    /// The same for the files of the archive of which the next input is one.
+    fn each_member(&self, at: &mut usize, each: &mut dyn FnMut(u32, &Input, Begun<'_>) -> bool) -> bool {
+        let first = &self.inputs[*at];
+        let is_own =
+            |input: &Input| input.member.is_some() && input.path == first.path && input.to == first.to;
+        let end = *at + self.inputs[*at..].iter().take_while(|input| is_own(input)).count();
+        let mut is_wanted = true;
+        let read = unpacked(&first.path, &Arc::default()).and_then(|read| {
+            each_file(read, &mut |member, read| {
+                let input = &self.inputs[*at];
+                if input.member.as_ref() == Some(member) {
+                    let read = unpack(counted(read, &self.passed), input.packing).0;
+                    is_wanted = each(*at as u32, input, Ok(Some(read)));
+                    *at += 1;
+                }
+                is_wanted && *at < end
+            })
+        });
+        if is_wanted && *at < end {
+            let error = read.err().unwrap_or_else(|| wrong("the archive has changed"));
+            is_wanted = each(*at as u32, &self.inputs[*at], Err(error));
+            *at = end;
+        }
+        is_wanted
     }
 
     /// Cuts the files into batches until the receiver is gone.
@@ -129,7 +179,7 @@ impl Reader<'_> {
         };
         let mut flush = |records: &mut Vec<Raw>, columns: &Columns, block: Bytes| {
             let records = std::mem::take(records);
-            let numbered = records.iter().filter(|raw| !matches!(raw.content, Content::Header(_))).count();
+            let numbered = records.iter().filter(|raw| raw.content.is_record()).count();
             let (number, first) = (next.number, next.first);
             next.number += 1;
             next.first = first.checked_add(numbered as u32).expect("fewer than 2^32 records");
@@ -137,18 +187,19 @@ impl Reader<'_> {
             let memory = take.recv().ok();
             memory.filter(|_| send.send(batch).is_ok())
         };
-        for (file, input) in (0_u32..).zip(self.inputs) {
+        self.each_input(&mut |file, input, read| {
             let mut records = Vec::new();
             let (mut bytes, mut of_table, mut is_gone) = (0, Columns::default(), false);
-            self.records(file, input, &mut |event| {
+            self.records(file, input, read, &mut |event| {
                 match event {
                     Event::Record(raw, columns) => {
                         bytes += raw.content.len();
+                        let is_of_block = matches!(raw.content, Content::Line(_));
                         records.push(raw);
                         if columns.text.is_some() && of_table.text.is_none() {
                             of_table = columns.clone();
                         }
-                        if input.format != Format::Jsonl && (records.len() >= BATCH || bytes >= BATCH_BYTES) {
+                        if !is_of_block && (records.len() >= BATCH || bytes >= BATCH_BYTES) {
                             bytes = 0;
                             is_gone = flush(&mut records, &of_table, Bytes::new()).is_none();
                         }
@@ -160,10 +211,8 @@ impl Reader<'_> {
                 }
                 !is_gone
             });
-            if is_gone || (!records.is_empty() && flush(&mut records, &of_table, Bytes::new()).is_none()) {
-                return;
-            }
-        }
+            !is_gone && (records.is_empty() || flush(&mut records, &of_table, Bytes::new()).is_some())
+        });
     }
 
     fn make(&self, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(u64, Done)>) {
@@ -173,7 +222,7 @@ impl Reader<'_> {
             let mut record = first;
             let made = records.into_iter().map(|raw| {
                 let is_known = record < self.known;
-                record += u32::from(!matches!(raw.content, Content::Header(_)));
+                record += u32::from(raw.content.is_record());
                 let made = self.maker.make(&raw, &columns, is_known);
                 (raw, made)
             });
@@ -185,11 +234,12 @@ impl Reader<'_> {
 
     /// Calls `each` with the records of a file until it returns `false`. An error ends the file with a
     /// record that says so.
-    fn records(&self, file: u32, input: &Input, each: &mut dyn FnMut(Event) -> bool) {
+    fn records(&self, file: u32, input: &Input, read: Begun<'_>, each: &mut dyn FnMut(Event) -> bool) {
         let mut line = 0;
-        if let Err(error) = self.try_records(file, input, &mut line, each) {
+        let read = read.and_then(|read| self.try_records(file, input, read, &mut line, each));
+        if let Err(error) = read {
             let content = Content::Broken(format!("the file cannot be read further: {error}"));
-            each(Event::Record(Raw { file, line: line + 1, content }, &Columns::default()));
+            each(Event::Record(Raw::new(file, line + 1, content), &Columns::default()));
         }
     }
 
@@ -197,29 +247,40 @@ impl Reader<'_> {
         &self,
         file: u32,
         input: &Input,
+        read: Option<Reading<'_>>,
         line: &mut u64,
         each: &mut dyn FnMut(Event) -> bool,
     ) -> io::Result<()> {
         if input.format == Format::Parquet {
             return self.rows(file, input, line, each);
         }
-        let read = unpacked(&input.path, &self.passed)?;
-        let none = Columns::default();
-        let mut each_of = |line: u64, content: Content, columns: &Columns| {
-            each(Event::Record(Raw { file, line, content }, columns))
+        let read = match read {
+            Some(read) => read,
+            None => unpacked(&input.path, &self.passed)?,
         };
+        let none = Columns::default();
         match input.format {
-            Format::Jsonl => lines(read, file, line, self.maker, each),
+            Format::Jsonl => {
+                let Some(begun) = self.begun(file, read, each)? else { return Ok(()) };
+                records_of_json(begun, file, line, self.maker, each)
+            }
             Format::Text => {
                 let mut bytes = Vec::new();
                 if read.take(LONGEST as u64 + 1).read_to_end(&mut bytes)? > LONGEST {
                     return Err(wrong("a text is longer than 256 MiB"));
                 }
-                each_of(1, Content::Text(bytes), &none);
+                each(Event::Record(Raw::new(file, 1, Content::Text(bytes)), &none));
                 Ok(())
             }
             Format::Csv | Format::Tsv => {
-                let mut table = Table::open(read, input.format.delimiter())?;
+                let Some(InUtf8 { read, originals, .. }) = self.begun(file, read, each)? else {
+                    return Ok(());
+                };
+                let table = Table::open(read, input.format.delimiter())?;
+                let mut table = table.with_originals(originals);
+                let mut each_of = |line: u64, content: Content, columns: &Columns| {
+                    each(Event::Record(Raw::new(file, line, content), columns))
+                };
                 let columns = self.maker.columns(&table)?;
                 let header = Content::Header(table.header().to_vec());
                 let mut is_wanted = each_of(1, header, &columns);
@@ -233,7 +294,7 @@ impl Reader<'_> {
                 for record in archive(read, Places::default()) {
                     let content = Content::Record(record?);
                     *line += 1;
-                    if !each_of(*line, content, &none) {
+                    if !each(Event::Record(Raw::new(file, *line, content), &none)) {
                         break;
                     }
                 }
@@ -241,6 +302,21 @@ impl Reader<'_> {
             }
             Format::Parquet => Ok(()),
         }
+    }
+
+    /// The file in UTF-8, after `each` was called with its charset if that is another one; `None` if it
+    /// returned `false`.
+    fn begun<'r>(
+        &self,
+        file: u32,
+        read: Reading<'r>,
+        each: &mut dyn FnMut(Event) -> bool,
+    ) -> io::Result<Option<InUtf8<'r>>> {
+        let begun = with_originals(read, self.maker.charset)?;
+        let content = Content::Charset(begun.encoding, begun.mark.clone());
+        let is_plain = begun.originals.is_none() && begun.mark.is_empty();
+        let is_wanted = is_plain || each(Event::Record(Raw::new(file, 1, content), &Columns::default()));
+        Ok(is_wanted.then_some(begun))
     }
 
     /// Calls `each` with the rows of a Parquet file until it returns `false`.
@@ -263,7 +339,7 @@ impl Reader<'_> {
                 values[1] = None;
             }
             *line += 1;
-            if !each(Event::Record(Raw { file, line: *line, content: Content::Values(values) }, &none)) {
+            if !each(Event::Record(Raw::new(file, *line, Content::Values(values)), &none)) {
                 return Ok(());
             }
         }
@@ -272,81 +348,16 @@ impl Reader<'_> {
     }
 }
 
-/// Calls `each` with every line that is not blank, until it returns `false`, and at the end of each block.
-/// `line` is the number of the last line that was read.
-fn lines(
-    mut read: impl Read,
-    file: u32,
-    line: &mut u64,
-    maker: &Maker,
-    each: &mut dyn FnMut(Event) -> bool,
-) -> io::Result<()> {
-    let none = Columns::default();
-    let mut bytes = Vec::new();
-    loop {
-        let (end, read) = block(&mut read, &mut bytes);
-        let (rest, is_last) = (bytes[end..].to_vec(), end == 0);
-        bytes.truncate(end);
-        let block = Bytes::from(std::mem::take(&mut bytes));
-        let mut from = 0;
-        let is_open = !block.is_empty() && !block.ends_with(b"\n");
-        for end in memchr_iter(b'\n', &block).chain(is_open.then_some(block.len())) {
-            let text = block.slice(from..end);
-            (from, *line) = (end + 1, *line + 1);
-            let is_blank = text.iter().all(u8::is_ascii_whitespace);
-            let content = match ExportHeader::of(&text) {
-                Some(Ok(header)) => match header.and_then(|header| maker.refuses(&header)) {
-                    Some(why) => return Err(wrong(why)),
-                    None => Content::Header(text.to_vec()),
-                },
-                _ => Content::Line(text),
-            };
-            if !is_blank && !each(Event::Record(Raw { file, line: *line, content }, &none)) {
-                return Ok(());
-            }
-        }
-        read?;
-        if is_last || !each(Event::End(&block, &mut bytes)) {
-            return Ok(());
-        }
-        if block.is_unique() && bytes.capacity() == 0 {
-            bytes = block.into();
-        }
-        bytes.clear();
-        bytes.extend_from_slice(&rest);
-    }
-}
-
-/// Reads a block behind the `bytes` that belong to it. Returns where its last line ends; 0 at the end of the
-/// file. What follows in the same memory is the beginning of the next block.
-///
-/// An error is returned with the lines before the damage.
-fn block(read: &mut impl Read, bytes: &mut Vec<u8>) -> (usize, io::Result<()>) {
-    loop {
-        if bytes.len() >= BATCH_BYTES
-            && let Some(end) = memrchr(b'\n', bytes)
-        {
-            return (end + 1, Ok(()));
-        }
-        if bytes.len() > LONGEST {
-            return (0, Err(wrong("a line is longer than 256 MiB")));
-        }
-        let more = bytes.len().max(BATCH_BYTES).min(LONGEST + 1 - bytes.len());
-        bytes.reserve(more);
-        match read.by_ref().take(more as u64).read_to_end(bytes) {
-            Ok(0) => return (bytes.len(), Ok(())),
-            Ok(_) => {}
-            Err(error) => return (memrchr(b'\n', bytes).map_or(0, |end| end + 1), Err(error)),
-        }
-    }
-}
-
 impl Content {
     /// The number of bytes.
     fn len(&self) -> usize {
         match self {
             Content::Line(bytes) => bytes.len(),
-            Content::Text(bytes) | Content::Header(bytes) => bytes.len(),
+            Content::Text(bytes)
+            | Content::Header(bytes)
+            | Content::Element(bytes)
+            | Content::Charset(_, bytes)
+            | Content::Bracket(bytes) => bytes.len(),
             Content::Row(row) => row.raw.len(),
             Content::Record(record) => record.bytes().map_or(0, <[u8]>::len),
             Content::Values(values) => values.iter().flatten().map(String::len).sum(),
@@ -359,15 +370,18 @@ impl Maker {
     /// Checks that a table has the columns that the options name: no record of it could be read otherwise.
     ///
     /// # Errors
-    /// [`Failure`] with the columns that it has. A file that cannot be read is reported when it is read.
+    /// [`Failure`] with the columns that it has. A file that cannot be read is reported when it is read, and
+    /// so is one in an archive.
     pub(super) fn check_columns(&self, input: &Input) -> Result<(), Failure> {
         let named = |error: std::io::Error| {
             let options = "--text-field, --id-field, --hash-field and --keep name columns";
             Failure::new(format!("{}: {error}; {options}", input.shown))
         };
         match input.format {
+            _ if input.member.is_some() => Ok(()),
             Format::Csv | Format::Tsv if !is_input(&input.path) => {
                 let read = unpacked(&input.path, &Arc::default());
+                let read = read.and_then(|read| in_utf8(read, self.charset));
                 let Ok(table) = read.and_then(|read| Table::open(read, input.format.delimiter())) else {
                     return Ok(());
                 };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use bytes::Bytes;
+use encoding_rs::Encoding;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -33,12 +34,22 @@ pub(super) struct Raw {
     /// Its line; in an archive the number of the record.
     pub(super) line: u64,
     pub(super) content: Content,
+    /// The bytes of a line or an element in a file that is not in UTF-8.
+    pub(super) original: Option<Bytes>,
+}
+
+impl Raw {
+    pub(super) fn new(file: u32, line: u64, content: Content) -> Raw {
+        Raw { file, line, content, original: None }
+    }
 }
 
 /// The bytes of a record.
 pub(super) enum Content {
     /// A line with a JSON object.
     Line(Bytes),
+    /// An element of an array, with the blanks before it.
+    Element(Vec<u8>),
     /// A row of a table.
     Row(Row),
     /// A whole file.
@@ -49,8 +60,19 @@ pub(super) enum Content {
     Values(Values),
     /// The first row of a table, or the header of an export, which have no number.
     Header(Vec<u8>),
+    /// The beginning of a file that is not in UTF-8, or has a byte order mark: its charset, and the mark.
+    Charset(&'static Encoding, Vec<u8>),
+    /// A bracket of an array, with the blanks around it.
+    Bracket(Vec<u8>),
     /// Why the file cannot be read further.
     Broken(String),
+}
+
+impl Content {
+    /// Whether it is a record, which has a number.
+    pub(super) fn is_record(&self) -> bool {
+        !matches!(self, Content::Header(_) | Content::Charset(..) | Content::Bracket(_))
+    }
 }
 
 /// The columns of a table that are read, by their places.
@@ -93,6 +115,8 @@ pub(super) struct Maker {
     /// The form of these hashes; `None` for all that need no name.
     pub(super) hash_form: Option<HashForm>,
     pub(super) is_page: bool,
+    /// The charset of lines, tables and texts, as the user names it.
+    pub(super) charset: Option<&'static Encoding>,
     /// Whether lines are those that a server exports: with a text, a hash or a signature.
     pub(super) is_exported: bool,
     pub(super) sizes: Sizes,
@@ -111,7 +135,7 @@ impl Maker {
     /// Makes a document of a record; without its print if that is known.
     pub(super) fn make(&self, raw: &Raw, columns: &Columns, is_known: bool) -> Made {
         let blank = |kind: Kind| Stored { kind, key: 0, digest: 0, print: self.sizes.blank() };
-        match self.fields(&raw.content, columns) {
+        match self.fields(raw, columns) {
             Ok(Some(fields)) if is_known => {
                 let why = self.keep.key(fields.key.as_deref(), "").err();
                 Made { id: fields.id, stored: None, why }
@@ -126,9 +150,10 @@ impl Maker {
     }
 
     /// The fields of a record; `None` if it is no document.
-    fn fields<'a>(&self, content: &'a Content, columns: &Columns) -> Result<Option<Fields<'a>>, String> {
-        match content {
-            Content::Line(line) => self.of_line(line).map(Some),
+    fn fields<'a>(&self, raw: &'a Raw, columns: &Columns) -> Result<Option<Fields<'a>>, String> {
+        match &raw.content {
+            Content::Line(line) => self.of_line(line, raw.original.is_some()).map(Some),
+            Content::Element(element) => self.of_line(element, raw.original.is_some()).map(Some),
             Content::Row(row) => {
                 let cells = row.cells.as_ref().map_err(Clone::clone)?;
                 let cell = |place: Option<usize>| place.map(|place| cells.get(place).unwrap_or_default());
@@ -137,7 +162,8 @@ impl Maker {
                 self.with_content(fields, cell(columns.text).unwrap_or_default().into()).map(Some)
             }
             Content::Text(bytes) => {
-                let text = decode(bytes, None, self.is_page).map_err(|error| error.to_string())?;
+                let charset = self.charset.map(Encoding::name);
+                let text = decode(bytes, charset, self.is_page).map_err(|error| error.to_string())?;
                 let fields = Fields { id: None, text: None, is_page: self.is_page, print: None, key: None };
                 self.with_content(fields, text).map(Some)
             }
@@ -158,14 +184,16 @@ impl Maker {
                 let fields = Fields { id, text: None, is_page: self.is_page, print: None, key };
                 self.with_content(fields, text.into()).map(Some)
             }
-            Content::Header(_) => Ok(None),
+            Content::Header(_) | Content::Charset(..) | Content::Bracket(_) => Ok(None),
             Content::Broken(why) => Err(why.clone()),
         }
     }
 
-    fn of_line<'a>(&self, line: &'a [u8]) -> Result<Fields<'a>, String> {
-        let line = simdutf8::compat::from_utf8(line)
-            .map_err(|error| format!("not UTF-8: byte {} is invalid", error.valid_up_to()))?;
+    fn of_line<'a>(&self, line: &'a [u8], is_transcoded: bool) -> Result<Fields<'a>, String> {
+        let line = simdutf8::compat::from_utf8(line).map_err(|error| match error.valid_up_to() {
+            _ if is_transcoded => "it has bytes that are invalid in the charset of the file".to_owned(),
+            valid => format!("not UTF-8: byte {valid} is invalid"),
+        })?;
         let line = line.trim_start_matches('\u{feff}');
         if self.is_exported {
             let object: BTreeMap<String, &RawValue> =
@@ -302,7 +330,7 @@ impl Maker {
 
 fn not_an_object(line: &str, error: &serde_json::Error) -> String {
     if line.trim_start().starts_with('[') {
-        return "a JSON array: dedupe takes one object per line; `jq -c '.[]' FILE` makes such lines".into();
+        return "a JSON array in place of an object".into();
     }
     format!("not a JSON object: {}", wording::plain(&error.to_string()))
 }

@@ -22,7 +22,7 @@ use super::manifest::{MANIFEST, prints};
 use super::output::{Folder, Outputs};
 use super::progress::{bar, check};
 use super::reader::Reader;
-use super::record::{Content, Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
+use super::record::{Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
 use super::report::report;
 use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::{Summary, WithGroups};
@@ -143,7 +143,7 @@ impl<'a> Run<'a> {
     fn read_against(&mut self, is_streamed: bool) -> Result<(), Failure> {
         let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
         let plain = Maker { keep: Keep::FIRST, needs_id: false, ..self.maker.clone() };
-        let of_server = Maker { is_exported: true, ..plain.clone() };
+        let of_server = Maker { is_exported: true, charset: None, ..plain.clone() };
         let bar = bar("against", self.against.inputs.bytes());
         let mut invalid = 0;
         for (first, files, maker) in [(0, files, &plain), (files.len(), exported, &of_server)] {
@@ -192,11 +192,11 @@ impl<'a> Run<'a> {
             let before = number;
             let mut taken = Vec::with_capacity(records.len());
             for (raw, made) in records {
-                let stored = if matches!(raw.content, Content::Header(_)) {
-                    None
-                } else {
+                let stored = if raw.content.is_record() {
                     number += 1;
                     Some(self.take(number - 1, &raw, made, is_streamed, &bar)?)
+                } else {
+                    None
                 };
                 taken.push((raw, stored));
             }
@@ -386,7 +386,7 @@ impl<'a> Run<'a> {
         reader.each_raw(|raw| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
-            if matches!(raw.content, Content::Header(_)) {
+            if !raw.content.is_record() {
                 return self.outputs.write(&raw);
             }
             let (kind, decision) =

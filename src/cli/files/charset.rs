@@ -2,10 +2,14 @@
 //!
 //! The charset is that of a byte order mark, else UTF-8 if the file begins like UTF-8, else the named one,
 //! else one that can be detected reliably, else UTF-8. Bytes that are invalid in it become bytes that are
-//! invalid in UTF-8, so that the record around them fails and no other one.
+//! invalid in UTF-8, so that the record around them fails and no other one. The bytes of the file from which
+//! a part of the UTF-8 was made can be taken beside it ([`Originals`]), valid or not.
 
+use std::cell::RefCell;
 use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
 
+use bytes::{Bytes, BytesMut};
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 
 use super::Reading;
@@ -15,6 +19,8 @@ use crate::text::detect;
 const INVALID: u8 = 0xff;
 /// The bytes that are decoded at a time.
 const AT_ONCE: usize = 64 << 10;
+/// More bytes of UTF-8 than any decoder writes for a character.
+const CHARACTER: usize = 32;
 
 /// The charset of this name.
 ///
@@ -29,32 +35,113 @@ pub(in crate::cli) fn charset(name: &str) -> Result<&'static Encoding, String> {
 /// The bytes of a file in UTF-8, without a byte order mark. Only what the reader has in its buffer is looked
 /// at, so that a slow standard input is not waited for.
 pub(in crate::cli) fn in_utf8<'a>(
-    mut read: Reading<'a>,
+    read: Reading<'a>,
     named: Option<&'static Encoding>,
 ) -> io::Result<Reading<'a>> {
+    let (read, encoding, _) = begun(read, named)?;
+    Ok(decoded(read, encoding, None))
+}
+
+/// A file read as UTF-8, with the bytes that it has.
+pub(in crate::cli) struct InUtf8<'a> {
+    /// The file in UTF-8, without its byte order mark.
+    pub(in crate::cli) read: Reading<'a>,
+    /// The charset of the file.
+    pub(in crate::cli) encoding: &'static Encoding,
+    /// Its byte order mark.
+    pub(in crate::cli) mark: Vec<u8>,
+    /// The bytes of the file; `None` if they are those in UTF-8.
+    pub(in crate::cli) originals: Option<Originals>,
+}
+
+/// The same as [`in_utf8`], with the bytes of the file.
+pub(in crate::cli) fn with_originals<'a>(
+    read: Reading<'a>,
+    named: Option<&'static Encoding>,
+) -> io::Result<InUtf8<'a>> {
+    let (read, encoding, mark) = begun(read, named)?;
+    if encoding == UTF_8 {
+        return Ok(InUtf8 { read, encoding, mark, originals: None });
+    }
+    let kept: Rc<RefCell<BytesMut>> = Rc::default();
+    let decoder = encoding.new_decoder_without_bom_handling();
+    let originals = Some(Originals { kept: Rc::clone(&kept), decoder });
+    Ok(InUtf8 { read: decoded(read, encoding, Some(kept)), encoding, mark, originals })
+}
+
+/// Reads the byte order mark. Returns the charset, and the mark.
+fn begun<'a>(
+    mut read: Reading<'a>,
+    named: Option<&'static Encoding>,
+) -> io::Result<(Reading<'a>, &'static Encoding, Vec<u8>)> {
     let first = read.fill_buf()?;
-    let (encoding, mark) = match Encoding::for_bom(first) {
+    let (encoding, length) = match Encoding::for_bom(first) {
         Some(marked) => marked,
         None => (detect(first, named), 0),
     };
-    read.consume(mark);
+    let mark = first[..length].to_vec();
+    read.consume(length);
+    Ok((read, encoding, mark))
+}
+
+fn decoded<'a>(
+    read: Reading<'a>,
+    encoding: &'static Encoding,
+    kept: Option<Rc<RefCell<BytesMut>>>,
+) -> Reading<'a> {
     if encoding == UTF_8 {
-        return Ok(read);
+        return read;
     }
-    let decoded = Decoded {
-        read,
-        decoder: encoding.new_decoder_without_bom_handling(),
-        text: Vec::new(),
-        from: 0,
-        has_ended: false,
-    };
-    Ok(Box::new(BufReader::with_capacity(AT_ONCE, decoded)))
+    let decoder = encoding.new_decoder_without_bom_handling();
+    let decoded = Decoded { read, decoder, kept, text: Vec::new(), from: 0, has_ended: false };
+    Box::new(BufReader::with_capacity(AT_ONCE, decoded))
+}
+
+/// ASCII characters in a charset.
+pub(in crate::cli) fn ascii_in(encoding: &'static Encoding, text: &[u8]) -> Vec<u8> {
+    match encoding.name() {
+        "UTF-16LE" => text.iter().flat_map(|byte| [*byte, 0]).collect(),
+        "UTF-16BE" => text.iter().flat_map(|byte| [0, *byte]).collect(),
+        _ => text.to_vec(),
+    }
+}
+
+/// The bytes of a file that is read as UTF-8, in their order.
+pub(in crate::cli) struct Originals {
+    /// Those that were read and not taken.
+    kept: Rc<RefCell<BytesMut>>,
+    /// Decodes what is taken, a second time.
+    decoder: Decoder,
+}
+
+impl Originals {
+    /// Takes the bytes that became the next `count` bytes of UTF-8, which end with a character.
+    pub(in crate::cli) fn take(&mut self, count: usize) -> Bytes {
+        let mut kept = self.kept.borrow_mut();
+        let (mut end, mut rest, mut text) = (0, count, [0; 4 << 10]);
+        while rest > 0 && end < kept.len() {
+            // The decoder must not go on behind the last character: at the end it gets one byte at a time.
+            let (bytes, room) = if rest < 2 * CHARACTER {
+                (&kept[end..=end], text.len())
+            } else {
+                (&kept[end..], text.len().min(rest - CHARACTER))
+            };
+            let (result, read, written) =
+                self.decoder.decode_to_utf8_without_replacement(bytes, &mut text[..room], false);
+            let is_malformed = matches!(result, DecoderResult::Malformed(..));
+            end += read;
+            rest = rest.saturating_sub(written + usize::from(is_malformed));
+        }
+        kept.split_to(end).freeze()
+    }
 }
 
 /// Decodes what it reads.
 struct Decoded<'a> {
     read: Reading<'a>,
     decoder: Decoder,
+    /// Gets the bytes that are decoded.
+    kept: Option<Rc<RefCell<BytesMut>>>,
     /// What was decoded, and how much of it was read.
     text: Vec<u8>,
     from: usize,
@@ -75,6 +162,9 @@ impl Decoded<'_> {
             DecoderResult::Malformed(..) => self.text.push(INVALID),
             DecoderResult::InputEmpty => self.has_ended = is_last,
             DecoderResult::OutputFull => {}
+        }
+        if let Some(kept) = &self.kept {
+            kept.borrow_mut().extend_from_slice(&bytes[..read]);
         }
         self.read.consume(read);
         Ok(())
@@ -150,5 +240,49 @@ mod tests {
         let damaged = [TEXT.as_bytes(), &TEXT.as_bytes()[1..]].concat();
         assert_eq!(read(&damaged, None), damaged);
         assert_eq!(read(b"caf\xe9\n", None), b"caf\xe9\n");
+    }
+
+    #[test]
+    fn the_bytes_of_each_part_are_those_of_the_file() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for encoding in [GBK, GB18030, BIG5, SHIFT_JIS, UTF_16LE] {
+            for round in 0..30 {
+                // Lines of text, with bytes that no text has.
+                let length = if round == 0 { 200_000 } else { random.usize(..3_000) };
+                let mut bytes: Vec<u8> = Vec::new();
+                while bytes.len() < length {
+                    let text = *random.choice(&["市图", "a", "図", "書\\", "\n", "|"]).unwrap();
+                    let is_valid = encoding != UTF_16LE && random.u8(..20) > 0;
+                    let encoded = match (encoding == UTF_16LE, is_valid) {
+                        (true, _) => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+                        (false, true) => encoding.encode(text).0.into_owned(),
+                        (false, false) => vec![random.u8(0x80..), random.u8(..)],
+                    };
+                    bytes.extend(encoded);
+                }
+                let kept: Rc<RefCell<BytesMut>> = Rc::default();
+                let file = BufReader::with_capacity(random.usize(1..2_000), io::Cursor::new(bytes.clone()));
+                let mut read = decoded(Box::new(file), encoding, Some(Rc::clone(&kept)));
+                let mut originals = Originals { kept, decoder: encoding.new_decoder_without_bom_handling() };
+                let (mut all, mut line) = (Vec::new(), Vec::new());
+                while read.read_until(b'\n', &mut line).unwrap() > 0 {
+                    let own = originals.take(line.len());
+                    let text = read_in(&own, encoding);
+                    // What follows a lead byte at the end of a part may belong to it.
+                    assert!(text == line || !line.ends_with(b"\n"), "{}: {line:?}", encoding.name());
+                    all.extend_from_slice(&own);
+                    line.clear();
+                }
+                assert!(all == bytes, "{}: {} of {}", encoding.name(), all.len(), bytes.len());
+            }
+        }
+    }
+
+    /// Bytes of this charset in UTF-8.
+    fn read_in(bytes: &[u8], encoding: &'static Encoding) -> Vec<u8> {
+        let mut found = Vec::new();
+        let file = Box::new(io::Cursor::new(bytes.to_vec()));
+        decoded(file, encoding, None).read_to_end(&mut found).unwrap();
+        found
     }
 }

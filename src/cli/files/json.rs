@@ -1,15 +1,36 @@
-//! The elements of a JSON array, one after the other, without the array in memory.
+//! The elements of a JSON array, one after the other, without the array in memory, with all of its bytes.
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, Cursor, ErrorKind, Read};
 
 use super::{Reading, wrong};
 
 /// The longest element, in bytes.
 const LONGEST: usize = 256 << 20;
+/// The most blanks before an array, in bytes.
+const BLANKS: usize = 64 << 10;
 
-/// Whether the file begins with an array. Blanks before it are read.
-pub(in crate::cli) fn is_array(read: &mut Reading<'_>) -> io::Result<bool> {
-    Ok(after_blanks(read, &mut 0)? == Some(b'['))
+/// Whether the file begins with an array, after blanks. Returns it from its beginning.
+pub(in crate::cli) fn is_array(mut read: Reading<'_>) -> io::Result<(bool, Reading<'_>)> {
+    let mut blanks = Vec::new();
+    let next = loop {
+        let next = after_blanks(&mut read, &mut blanks)?;
+        if next.is_some() || blanks.len() > BLANKS || read.fill_buf()?.is_empty() {
+            break next;
+        }
+    };
+    let read = if blanks.is_empty() { read } else { Box::new(Cursor::new(blanks).chain(read)) };
+    Ok((next == Some(b'['), read))
+}
+
+/// A part of an array. The bytes of all parts, with a comma between two elements, are those of the file.
+#[derive(Debug)]
+pub(in crate::cli) enum Part {
+    /// The bracket that opens it, after blanks.
+    Open(Vec<u8>),
+    /// An element, with the blanks around it.
+    Element(Element),
+    /// The bracket that closes it, with blanks.
+    Close(Vec<u8>),
 }
 
 /// An element of an array.
@@ -17,68 +38,96 @@ pub(in crate::cli) fn is_array(read: &mut Reading<'_>) -> io::Result<bool> {
 pub(in crate::cli) struct Element {
     /// The line of the file in which it begins.
     pub(in crate::cli) line: u64,
-    /// Its bytes, with blanks in place of line breaks. Whether they are JSON is not checked.
+    /// Its bytes. Whether they are JSON is not checked.
     pub(in crate::cli) bytes: Vec<u8>,
 }
 
-/// The elements of an array at the beginning of `read`; none follow an error.
-pub(in crate::cli) fn elements(read: Reading<'_>) -> impl Iterator<Item = io::Result<Element>> {
-    let mut array = Array { read, line: 1, is_open: false };
-    let mut is_broken = false;
+/// The parts of an array, with which the file begins after blanks; none follow an error.
+pub(in crate::cli) fn parts(read: Reading<'_>) -> impl Iterator<Item = io::Result<Part>> {
+    let mut array = Array { read, line: 1, at: At::Begin };
     std::iter::from_fn(move || {
-        let next = if is_broken { None } else { array.next_element().transpose() };
-        is_broken |= matches!(next, Some(Err(_)));
-        next
+        let next = array.next_part();
+        if next.is_err() {
+            array.at = At::End;
+        }
+        next.transpose()
     })
+}
+
+/// What was read last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Begin,
+    Bracket,
+    Comma,
+    /// The last element, and the bracket after it.
+    Last,
+    End,
 }
 
 struct Array<'a> {
     read: Reading<'a>,
     line: u64,
-    /// Whether the bracket was read.
-    is_open: bool,
+    at: At,
 }
 
 impl Array<'_> {
-    fn next_element(&mut self) -> io::Result<Option<Element>> {
-        let is_first = !std::mem::replace(&mut self.is_open, true);
-        if is_first {
-            after_blanks(&mut self.read, &mut self.line)?;
-            self.read.consume(1);
-        }
-        match after_blanks(&mut self.read, &mut self.line)? {
-            Some(b']') => {
+    fn next_part(&mut self) -> io::Result<Option<Part>> {
+        match self.at {
+            At::Begin => {
+                let mut bytes = Vec::new();
+                while after_blanks(&mut self.read, &mut bytes)?.is_none() && !self.read.fill_buf()?.is_empty()
+                {
+                }
+                self.pass(&bytes);
+                bytes.push(b'[');
                 self.read.consume(1);
-                return self.end();
+                self.at = At::Bracket;
+                Ok(Some(Part::Open(bytes)))
             }
-            Some(_) if is_first => {}
-            Some(b',') => {
-                self.read.consume(1);
-                after_blanks(&mut self.read, &mut self.line)?;
+            At::Bracket | At::Comma => {
+                let (element, is_last) = self.element()?;
+                let is_empty = element.bytes.iter().all(u8::is_ascii_whitespace);
+                if is_last && is_empty && self.at == At::Bracket {
+                    return self.close(element.bytes);
+                }
+                self.at = if is_last { At::Last } else { At::Comma };
+                Ok(Some(Part::Element(element)))
             }
-            Some(_) => return Err(wrong(format!("line {}: there is no comma after the element", self.line))),
-            None => return Err(cut(self.line)),
-        }
-        self.element().map(Some)
-    }
-
-    /// Nothing but blanks follows the array.
-    fn end(&mut self) -> io::Result<Option<Element>> {
-        match after_blanks(&mut self.read, &mut self.line)? {
-            None => Ok(None),
-            Some(_) => Err(wrong(format!("line {}: there is more after the end of the array", self.line))),
+            At::Last => self.close(Vec::new()),
+            At::End => Ok(None),
         }
     }
 
-    /// Reads up to the comma or bracket that ends the element.
-    fn element(&mut self) -> io::Result<Element> {
-        let line = self.line;
+    /// The end of the array, whose bracket was read after these blanks: nothing but blanks follows.
+    fn close(&mut self, mut bytes: Vec<u8>) -> io::Result<Option<Part>> {
+        bytes.push(b']');
+        let from = bytes.len();
+        while !self.read.fill_buf()?.is_empty() {
+            if after_blanks(&mut self.read, &mut bytes)?.is_some() {
+                self.pass(&bytes[from..]);
+                return Err(wrong(format!("line {}: there is more after the end of the array", self.line)));
+            }
+        }
+        self.at = At::End;
+        Ok(Some(Part::Close(bytes)))
+    }
+
+    /// Counts the lines of bytes that were read.
+    fn pass(&mut self, bytes: &[u8]) {
+        self.line += memchr::memchr_iter(b'\n', bytes).count() as u64;
+    }
+
+    /// Reads an element and the comma or bracket that ends it. Returns whether that is a bracket.
+    fn element(&mut self) -> io::Result<(Element, bool)> {
         let (mut bytes, mut depth) = (Vec::new(), 0_u64);
         let (mut is_text, mut is_escaped) = (false, false);
         loop {
             let buffer = self.read.fill_buf()?;
             if buffer.is_empty() {
-                return Err(cut(line));
+                self.pass(before(&bytes));
+                let what = format!("the array has no end; the last element begins in line {}", self.line);
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, what));
             }
             let end = buffer.iter().position(|byte| {
                 match (is_text, byte) {
@@ -93,45 +142,38 @@ impl Array<'_> {
                 false
             });
             let taken = end.unwrap_or(buffer.len());
-            if bytes.len() + taken > LONGEST {
-                return Err(wrong(format!("line {line}: an element is longer than 256 MiB")));
-            }
-            let from = bytes.len();
             bytes.extend_from_slice(&buffer[..taken]);
-            self.read.consume(taken);
-            for byte in &mut bytes[from..] {
-                if *byte == b'\n' {
-                    self.line += 1;
-                    *byte = b' ';
-                }
+            let is_last = end.map(|end| buffer[end] == b']');
+            self.read.consume(taken + usize::from(end.is_some()));
+            if bytes.len() > LONGEST {
+                self.pass(before(&bytes));
+                return Err(wrong(format!("line {}: an element is longer than 256 MiB", self.line)));
             }
-            if end.is_some() {
-                return Ok(Element { line, bytes });
+            if let Some(is_last) = is_last {
+                let first = before(&bytes);
+                self.pass(first);
+                let line = self.line;
+                self.pass(&bytes[first.len()..]);
+                return Ok((Element { line, bytes }, is_last));
             }
         }
     }
 }
 
-fn cut(line: u64) -> io::Error {
-    let what = format!("the array has no end; the last element begins in line {line}");
-    io::Error::new(ErrorKind::UnexpectedEof, what)
+/// The blanks at the beginning.
+fn before(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.iter().take_while(|byte| byte.is_ascii_whitespace()).count()]
 }
 
-/// Reads blanks, counting lines. Returns the byte after them, which is not read; `None` at the end.
-fn after_blanks(read: &mut Reading<'_>, line: &mut u64) -> io::Result<Option<u8>> {
-    loop {
-        let buffer = read.fill_buf()?;
-        if buffer.is_empty() {
-            return Ok(None);
-        }
-        let blanks = buffer.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        *line += memchr::memchr_iter(b'\n', &buffer[..blanks]).count() as u64;
-        let next = buffer.get(blanks).copied();
-        read.consume(blanks);
-        if next.is_some() {
-            return Ok(next);
-        }
-    }
+/// Reads the blanks in the buffer. Returns the byte after them, which is not read; `None` if the buffer, or
+/// the file, ends before.
+fn after_blanks(read: &mut Reading<'_>, blanks: &mut Vec<u8>) -> io::Result<Option<u8>> {
+    let buffer = read.fill_buf()?;
+    let found = before(buffer).len();
+    let next = buffer.get(found).copied();
+    blanks.extend_from_slice(&buffer[..found]);
+    read.consume(found);
+    Ok(next)
 }
 
 #[cfg(test)]
@@ -142,10 +184,16 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, buffer: usize) -> Vec<io::Result<Element>> {
-        let mut read: Reading = Box::new(BufReader::with_capacity(buffer, io::Cursor::new(text.to_owned())));
-        assert!(is_array(&mut read).unwrap(), "{text}");
-        elements(read).take(100).collect()
+    fn read(text: &str, buffer: usize) -> Vec<io::Result<Part>> {
+        let read: Reading = Box::new(BufReader::with_capacity(buffer, Cursor::new(text.to_owned())));
+        let (is_array, read) = is_array(read).unwrap();
+        assert!(is_array, "{text}");
+        parts(read).take(100).collect()
+    }
+
+    fn elements(parts: Vec<io::Result<Part>>) -> Vec<Element> {
+        let element = |part| if let Part::Element(element) = part { Some(element) } else { None };
+        parts.into_iter().filter_map(|part| element(part.unwrap())).collect()
     }
 
     #[test]
@@ -158,16 +206,28 @@ mod tests {
         ] {
             let whole: Vec<Value> = serde_json::from_str(text).unwrap();
             for buffer in [1, 2, 3, 7, 1024] {
-                let found = read(text, buffer).into_iter().map(|element| {
-                    let bytes = element.unwrap().bytes;
-                    assert!(!bytes.contains(&b'\n'));
-                    serde_json::from_slice::<Value>(&bytes).unwrap()
+                let found = elements(read(text, buffer));
+                let found = found.iter().map(|element| serde_json::from_slice(&element.bytes).unwrap());
+                assert_eq!(found.collect::<Vec<Value>>(), whole, "{text}");
+                let bytes = read(text, buffer).into_iter().map(|part| match part.unwrap() {
+                    Part::Open(bytes) | Part::Close(bytes) => (bytes, false),
+                    Part::Element(element) => (element.bytes, true),
                 });
-                assert_eq!(found.collect::<Vec<_>>(), whole, "{text}");
+                let (mut all, mut is_after) = (Vec::new(), false);
+                for (bytes, is_element) in bytes {
+                    all.extend(if is_element && is_after { &b","[..] } else { b"" });
+                    all.extend(bytes);
+                    is_after = is_element;
+                }
+                assert_eq!(String::from_utf8(all).unwrap(), text);
             }
         }
-        let lines = read("[1,\n\n 2,\n3]", 8).into_iter().map(|element| element.unwrap().line);
-        assert_eq!(lines.collect::<Vec<_>>(), [1, 3, 4]);
+        let lines = elements(read("\n[1,\n\n 2,\n3]", 8)).into_iter().map(|element| element.line);
+        assert_eq!(lines.collect::<Vec<_>>(), [2, 4, 5]);
+        let (is_array, mut whole) = is_array(Box::new(Cursor::new(" \n{\"a\": [1]}"))).unwrap();
+        let mut text = String::new();
+        whole.read_to_string(&mut text).unwrap();
+        assert!(!is_array && text == " \n{\"a\": [1]}");
     }
 
     #[test]
@@ -177,7 +237,8 @@ mod tests {
         {
             let found = read(text, 16);
             assert!(found.last().unwrap().is_err(), "{text}: {found:?}");
-            assert_eq!(found.iter().filter(|element| element.is_ok()).count(), whole, "{text}: {found:?}");
+            let are_whole = found.iter().filter(|part| matches!(part, Ok(Part::Element(_)))).count();
+            assert_eq!(are_whole, whole, "{text}: {found:?}");
         }
     }
 }

@@ -28,14 +28,14 @@ use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
 pub(super) use archive::{Entry, Record, Skipped, archive};
-pub(super) use charset::{charset, in_utf8};
+pub(super) use charset::{InUtf8, Originals, ascii_in, charset, in_utf8, with_originals};
 pub(super) use fields::{all_fields, fields_of, missing, string};
 use gzip::Gzip;
 pub(super) use gzip::Places;
 pub(super) use inputs::{Listed, Listing, last_name};
-pub(super) use json::{elements, is_array};
+pub(super) use json::{Element, Part, is_array, parts};
 pub(super) use table::{Row, Table};
-pub(super) use tar::{each_file, is_tar};
+pub(super) use tar::{Member, each_file, is_tar};
 use zstd::Zstd;
 
 use super::Failure;
@@ -43,7 +43,7 @@ use super::Failure;
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// One JSON object per line; for `import` also an array of objects
+    /// One JSON object per line, or an array of objects
     Jsonl,
     /// One document per file; its path is the id
     Text,
@@ -126,6 +126,11 @@ pub(super) fn opened(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<(Readin
     }
     let counted = BufReader::with_capacity(64 << 10, Counted(File::open(path)?, Arc::clone(passed)));
     Ok(unpack(Box::new(counted), Packing::named(path)))
+}
+
+/// The same bytes, which `passed` counts.
+pub(super) fn counted<'a>(read: Reading<'a>, passed: &Arc<AtomicU64>) -> Reading<'a> {
+    Box::new(BufReader::with_capacity(64 << 10, Counted(read, Arc::clone(passed))))
 }
 
 /// The decompressed bytes, with their places in the file.

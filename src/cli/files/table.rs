@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use csv::StringRecord;
 use memchr::{memchr, memchr_iter};
 
-use super::{Reading, missing, wrong};
+use super::{Originals, Reading, missing, wrong};
 use crate::wording::counted;
 
 /// The separators of cells that are detected, the most common one first.
@@ -19,7 +19,7 @@ const CLOSE: &str = "close it, or double a quote that is a part of a quoted text
 /// A row.
 #[derive(Debug)]
 pub(in crate::cli) struct Row {
-    /// Its bytes without the line break.
+    /// Its bytes in the file without the line break.
     pub(in crate::cli) raw: Vec<u8>,
     /// The line of the file in which it begins.
     pub(in crate::cli) line: u64,
@@ -33,6 +33,8 @@ pub(in crate::cli) struct Table<'a> {
     delimiter: u8,
     names: StringRecord,
     header: Vec<u8>,
+    /// The bytes of the file, if it is not in UTF-8.
+    originals: Option<Originals>,
 }
 
 /// Keeps the bytes that the reader of rows has taken and that belong to no row yet.
@@ -76,7 +78,15 @@ impl<'a> Table<'a> {
         let names = rows.headers()?.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned());
         let names: StringRecord = names.collect::<Vec<_>>().into();
         let header = taken(&mut rows);
-        Ok(Table { rows, delimiter, names, header })
+        Ok(Table { rows, delimiter, names, header, originals: None })
+    }
+
+    /// The same table, whose rows have these bytes of the file.
+    pub(in crate::cli) fn with_originals(mut self, mut originals: Option<Originals>) -> Table<'a> {
+        if let Some(originals) = &mut originals {
+            self.header = originals.take(self.header.len()).to_vec();
+        }
+        Table { originals, ..self }
     }
 
     /// The bytes of the first row with its line break.
@@ -148,7 +158,17 @@ impl<'a> Table<'a> {
         };
         let line = line_of(breaks);
         let end = raw.len() - raw.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-        Ok(Some(Row { raw: raw[breaks.min(end)..end].to_vec(), line, cells }))
+        let from = breaks.min(end);
+        let own = match &mut self.originals {
+            None => raw[from..end].to_vec(),
+            Some(originals) => {
+                originals.take(from);
+                let own = originals.take(end - from).to_vec();
+                originals.take(raw.len() - end);
+                own
+            }
+        };
+        Ok(Some(Row { raw: own, line, cells }))
     }
 }
 

@@ -11,8 +11,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::super::files::{
-    self, Entry, Format, Places, Reading, Record, Row, Skipped, Table, archive, elements, in_utf8, is_array,
-    wrong,
+    self, Element, Entry, Format, Part, Places, Reading, Record, Row, Skipped, Table, archive, in_utf8,
+    is_array, parts, wrong,
 };
 use super::shape::{Field, Line, Shape, WarcId, fitting};
 use crate::http::ExportHeader;
@@ -50,8 +50,8 @@ pub(super) fn records<'a>(
 ) -> io::Result<Records<'a>> {
     match format {
         Format::Jsonl => {
-            let mut read = in_utf8(read, shape.charset)?;
-            Ok(if is_array(&mut read)? { array(shape, read) } else { lines(shape, read) })
+            let (is_array, read) = is_array(in_utf8(read, shape.charset)?)?;
+            Ok(if is_array { array(shape, read) } else { lines(shape, read) })
         }
         Format::Text => Ok(text(shape, read, name)),
         Format::Csv | Format::Tsv => table(shape, in_utf8(read, shape.charset)?, format),
@@ -74,13 +74,20 @@ fn lines<'a>(shape: &'a Shape, read: Reading<'a>) -> Records<'a> {
     Box::new((1..).zip(read.split(b'\n')).map(move |(number, line)| Ok((number, found(line?)))))
 }
 
-/// The elements of an array.
+/// The elements of an array, with blanks in place of line breaks.
 fn array<'a>(shape: &'a Shape, read: Reading<'a>) -> Records<'a> {
-    let found = |bytes: Vec<u8>| match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
-        Err(error) => Found::Bad(format!("the element is not JSON: {error}")),
-        Ok(_) => shape.of_json(bytes).into(),
+    let found = |mut bytes: Vec<u8>| {
+        bytes.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+        match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
+            Err(error) => Found::Bad(format!("the element is not JSON: {error}")),
+            Ok(_) => shape.of_json(bytes.trim_ascii().to_vec()).into(),
+        }
     };
-    Box::new(elements(read).map(move |element| element.map(|element| (element.line, found(element.bytes)))))
+    Box::new(parts(read).filter_map(move |part| match part {
+        Ok(Part::Element(Element { line, bytes })) => Some(Ok((line, found(bytes)))),
+        Ok(Part::Open(_) | Part::Close(_)) => None,
+        Err(error) => Some(Err(error)),
+    }))
 }
 
 /// A file that is one text.

@@ -141,7 +141,8 @@ impl Sending<'_> {
         let source = self.source;
         let mut is_wanted = true;
         let read = unpacked(path, &source.passed).and_then(|read| {
-            each_file(read, &mut |name, read| {
+            each_file(read, &mut |member, read| {
+                let name = &*member.path;
                 let Some(format) = source.shape.format.or_else(|| Format::named(name)) else { return true };
                 let shown = format!("{shown}/{}", name.display());
                 let read = unpack(read, Packing::named(name));
