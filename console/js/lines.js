@@ -63,7 +63,14 @@ async function* lines(file, onBytes) {
 
 const written = (document) => ({ document, line: JSON.stringify(document) });
 
-const known = (object) => ("hash" in object || "signature" in object ? [...KNOWN, ...OF_HASHES] : KNOWN);
+// The place in the order of arrival, as an export has it. Any other value of this name is metadata.
+const hasArrival = (object) => /^[0-9a-f]{16}$/i.test(object.arrival);
+
+const known = (object) => [
+  ...KNOWN,
+  ...("hash" in object || "signature" in object ? OF_HASHES : []),
+  ...(hasArrival(object) ? ["arrival"] : []),
+];
 
 // A document from an object: members that the server does not know become metadata.
 function documentOf(object, fields) {
