@@ -355,7 +355,7 @@ async fn arrays_over_three_servers_have_the_outcomes_of_one_server() {
     // Of two documents of one id the later one stays, also if the earlier one is offered twice: it is near
     // to one that is near to the first.
     for round in 0..8_u64 {
-        let base = 0xffff_0000_0000_0000 ^ (round << 20);
+        let base = random.u64(..);
         let sent = [(0, base), (1, base ^ 0b11), (2, base ^ 0b1_1111), (2, !base)];
         let sent =
             sent.map(|(n, hash)| json!({"id": format!("r{round}-{n}"), "hash": format!("{hash:016x}")}));
