@@ -290,6 +290,39 @@ impl Problem {
             outcome,
         }
     }
+
+    /// The status.
+    pub(super) fn status(&self) -> StatusCode {
+        if self.is_unavailable { StatusCode::SERVICE_UNAVAILABLE } else { self.code.status() }
+    }
+
+    /// The stable name of the code.
+    pub(super) fn name(&self) -> &'static str {
+        self.code.name()
+    }
+
+    /// Seconds after which the same request may succeed.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        self.retry_after.or_else(|| (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER))
+    }
+
+    /// The error in one line, for a stream that it ends.
+    pub(super) fn body_text(&self) -> String {
+        format!("{}: {}", self.code.name(), self.detail)
+    }
+
+    /// A snapshot that failed. The client is an operator, so the answer includes the causes.
+    fn of_snapshot(detail: &str, source: &(dyn Error + 'static)) -> Problem {
+        let detail = format!("{detail}: {}", causes(source));
+        let is_full = chain(source).any(|cause| cause.downcast_ref().is_some_and(is_full));
+        Problem::new(if is_full { Code::DiskFull } else { Code::Internal }, detail)
+    }
+
+    /// A failure whose cause is logged, and not sent to the client.
+    fn internal(detail: &str, source: &(dyn Error + 'static)) -> Problem {
+        tracing::error!(detail, cause = causes(source), "the engine failed");
+        Problem::new(Code::Internal, detail)
+    }
 }
 
 /// Why a request was refused, for the log: an extension of the response, not part of its body.
@@ -453,41 +486,6 @@ impl From<&EngineError> for Problem {
 fn is_full(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     matches!(error.kind(), StorageFull | QuotaExceeded)
-}
-
-impl Problem {
-    /// The status.
-    pub(super) fn status(&self) -> StatusCode {
-        if self.is_unavailable { StatusCode::SERVICE_UNAVAILABLE } else { self.code.status() }
-    }
-
-    /// The stable name of the code.
-    pub(super) fn name(&self) -> &'static str {
-        self.code.name()
-    }
-
-    /// Seconds after which the same request may succeed.
-    pub(super) fn retry_after(&self) -> Option<u64> {
-        self.retry_after.or_else(|| (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER))
-    }
-
-    /// The error in one line, for a stream that it ends.
-    pub(super) fn body_text(&self) -> String {
-        format!("{}: {}", self.code.name(), self.detail)
-    }
-
-    /// A snapshot that failed. The client is an operator, so the answer includes the causes.
-    fn of_snapshot(detail: &str, source: &(dyn Error + 'static)) -> Problem {
-        let detail = format!("{detail}: {}", causes(source));
-        let is_full = chain(source).any(|cause| cause.downcast_ref().is_some_and(is_full));
-        Problem::new(if is_full { Code::DiskFull } else { Code::Internal }, detail)
-    }
-
-    /// A failure whose cause is logged, and not sent to the client.
-    fn internal(detail: &str, source: &(dyn Error + 'static)) -> Problem {
-        tracing::error!(detail, cause = causes(source), "the engine failed");
-        Problem::new(Code::Internal, detail)
-    }
 }
 
 /// An error and its causes, the root cause last.

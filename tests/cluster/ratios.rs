@@ -2,9 +2,9 @@
 //! writes, and how fast a server that is behind catches up, compared with a restore. Prints medians. Run by
 //! hand: `cargo test --release --locked --test cluster ratio -- --ignored --nocapture`.
 //!
-//! One cluster has a single server, so that its figures are the price of the log. Another one has three, which
-//! all apply each write on the same processors. The last one has two servers with two of four partitions each,
-//! so each lookup asks the other server too.
+//! One cluster has a single server, so that its figures are the price of the log. Another one has three,
+//! which all apply each write on the same processors. The last one has two servers with two of four
+//! partitions each, so each lookup asks the other server too.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -1,5 +1,5 @@
-//! Servers that are restarted one after the other, behind HAProxy as in the cluster tour: no lookup fails, and
-//! no acknowledged write is lost.
+//! Servers that are restarted one after the other, behind HAProxy as in the cluster tour: no lookup fails,
+//! and no acknowledged write is lost.
 //!
 //! `LOOKALIKE_TEST_EARLIER_BINARY` names the binary of an earlier version, which the servers run at first.
 
