@@ -259,9 +259,12 @@ async fn start(
     match engine.settings(&default) {
         Err(EngineError::NoCollection(_)) => {
             let created = service.make_collection(&engine, &default, default_collection(settings)).await;
-            created.map_err(ServerError::Default)?;
-            let made = engine.settings(&default).map_err(|error| ServerError::Default(error.into()))?;
-            log_default(&made);
+            match (created, engine.settings(&default)) {
+                // Also if another server of the cluster has created it in the same moment.
+                (_, Ok(made)) => log_default(&made),
+                (Err(error), _) => return Err(ServerError::Default(error)),
+                (Ok(_), Err(error)) => return Err(ServerError::Default(error.into())),
+            }
         }
         Err(error) => return Err(ServerError::Default(error.into())),
         Ok(_) => {}

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::etcd;
-use super::server::{self, ids, lines};
+use super::etcd::{self, Etcd};
+use super::server::{self, Server, ids, lines};
 use super::servers::{Cluster, POSITION, documents, eventually, position};
 
 /// All exports are equal; returns one of them.
@@ -15,6 +16,35 @@ fn equal(exports: &[String]) -> &str {
         assert_eq!(documents(export), documents(&exports[0]));
     }
     &exports[0]
+}
+
+// A thread for each start, which occupies it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 6)]
+async fn servers_that_start_at_once_on_an_empty_log_create_the_default_collection_once() {
+    if !etcd::is_installed() {
+        return;
+    }
+    for _ in 0..3 {
+        let etcd = Etcd::start(1, &[]).await;
+        let dirs = [(); 4].map(|()| server::directory());
+        let launched = dirs.iter().enumerate().map(|(at, dir)| {
+            let mut command = server::serve(dir.path(), &[]);
+            command.args(["--cluster", &etcd.endpoint(0), "--name", &format!("s{at}")]);
+            tokio::spawn(Server::launch(command))
+        });
+        // All of them wait for the log, and begin to follow it in the same moment.
+        etcd.pause(0);
+        let launched: Vec<_> = launched.collect();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        etcd.resume(0);
+        let launched = join_all(launched).await.into_iter();
+        let servers: Vec<Server> = launched.map(|server| server.unwrap().unwrap()).collect();
+        let of = async |server: &Server| server.json("/collections/default").await["created_at"].clone();
+        let first = of(&servers[0]).await;
+        for server in &servers[1..] {
+            assert_eq!(of(server).await, first);
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
