@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::collections::info;
 use super::hidden::HiddenWork;
-use super::intake::{parts, size};
+use super::intake::{logged, parts};
 use super::registry::Collection;
 use super::replica::Following;
 use super::shared::Shared;
@@ -97,7 +97,7 @@ impl Filler {
     pub(super) async fn fill(&self, operations: Vec<Operation>) -> Result<(), EngineError> {
         self.access.shared.budget.admit(true)?;
         let most = if self.access.following.is_some() { ENTRY_BYTES } else { usize::MAX };
-        for operations in parts(operations, most, size) {
+        for operations in parts(operations, most, logged) {
             self.step(HiddenWork::Fill { target: self.target.id, operations }).await?;
         }
         Ok(())

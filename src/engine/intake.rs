@@ -187,7 +187,8 @@ impl Engine {
     }
 }
 
-/// Queues operations as parts of at most this many bytes each. Returns what each part will be answered by.
+/// Queues operations as parts of at most this many bytes of a log each. Returns what each part will be
+/// answered by.
 pub(super) async fn queue(
     (queue, commands): (WriteQueue, mpsc::UnboundedSender<Command>),
     collection: &Arc<Collection>,
@@ -202,7 +203,7 @@ pub(super) async fn queue(
         let bytes = operations.iter().map(|(operation, _)| size(operation)).sum();
         let mut permits = queue.take_for(operations.len(), bytes, admission).await?;
         let mut answers = Vec::with_capacity(1);
-        let size_of = |(operation, _): &(Operation, _)| size(operation);
+        let size_of = |(operation, _): &(Operation, _)| logged(operation);
         let mut parts = parts(operations, most, size_of).into_iter().peekable();
         while let Some(operations) = parts.next() {
             let (reply, answer) = oneshot::channel();
@@ -356,11 +357,20 @@ fn check_shape(
 }
 
 /// The approximate memory of a queued operation in bytes.
-pub(super) fn size(operation: &Operation) -> usize {
-    let fixed = 256;
+fn size(operation: &Operation) -> usize {
+    256 + variable(operation)
+}
+
+/// The approximate bytes of an operation in an entry of a log.
+pub(super) fn logged(operation: &Operation) -> usize {
+    40 + variable(operation)
+}
+
+/// The bytes of the parts of variable length.
+fn variable(operation: &Operation) -> usize {
     match operation {
-        Operation::Delete { id, .. } => fixed + id.as_str().len(),
-        Operation::Put { document: Document { id, row }, .. } => fixed + id.as_str().len() + row.held_bytes(),
+        Operation::Delete { id, .. } => id.as_str().len(),
+        Operation::Put { document: Document { id, row }, .. } => id.as_str().len() + row.held_bytes(),
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::super::hidden::HiddenWork;
-use super::super::intake::size;
+use super::super::intake::logged;
 use super::super::shared::Shared;
 use super::super::writer::{Command, Write};
 use super::Following;
@@ -19,8 +19,8 @@ use super::replies::{Replies, of_command, of_writes};
 use crate::engine::EngineError;
 use crate::log::LogError;
 
-/// Approximate bytes at which an entry is complete. Larger ones hardly raise the rate of etcd, and take
-/// longer.
+/// Approximate bytes at which an entry is complete, without compression. Larger ones hardly raise the rate
+/// of etcd, and take longer.
 pub(in crate::engine) const ENTRY_BYTES: usize = 128 << 10;
 /// How often the appender checks whether documents have expired: if nobody writes, no entry has a time at
 /// which they are removed. And how old the last digest is when the next one is wanted.
@@ -96,7 +96,7 @@ impl Appender {
 
     /// Collects the writes that wait behind `first`.
     fn gather(&mut self, first: Write) -> Vec<Write> {
-        let bytes_of = |write: &Write| write.operations.iter().map(|(operation, _)| size(operation)).sum();
+        let bytes_of = |write: &Write| write.operations.iter().map(|(operation, _)| logged(operation)).sum();
         let mut bytes: usize = bytes_of(&first);
         let mut writes = vec![first];
         while bytes < ENTRY_BYTES {
