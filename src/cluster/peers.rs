@@ -31,8 +31,6 @@ const FIRST_HEDGE: Duration = Duration::from_millis(100);
 const LEAST_HEDGE: Duration = Duration::from_millis(10);
 /// How often the list of servers is read because a holder is missing.
 const REFRESH: Duration = Duration::from_millis(200);
-/// Why there is no answer if nobody was asked.
-const NONE_ALIVE: &str = "none is alive";
 
 /// Another server.
 struct Holder {
@@ -113,9 +111,26 @@ struct Asked {
 /// Why a server gave no answer.
 enum Lost {
     /// Another server may give one.
-    Server(String),
+    Server(Reason),
     /// All servers would say the same.
     Question(EngineError),
+}
+
+/// Why no server answers for some partitions.
+enum Reason {
+    /// The last one that was asked has too much to do.
+    Busy(String),
+    /// The last one that was asked failed.
+    Failed(String),
+}
+
+impl Reason {
+    fn of(self, partitions: BTreeSet<u32>) -> EngineError {
+        match self {
+            Reason::Busy(reason) => EngineError::PartitionBusy { partitions, reason },
+            Reason::Failed(reason) => EngineError::unavailable(partitions, reason),
+        }
+    }
 }
 
 impl Peers {
@@ -179,7 +194,10 @@ impl Peers {
 
     /// As [`Peers::choose`] for servers that may have started a moment ago.
     async fn find(&self, wanted: &BTreeSet<u32>) -> Result<Vec<Chosen>, EngineError> {
-        let choose = || self.choose(wanted.clone(), &BTreeSet::new(), NONE_ALIVE);
+        let choose = || {
+            let chosen = self.choose(wanted.clone(), &BTreeSet::new());
+            chosen.map_err(|missing| EngineError::unavailable(missing, "none is alive"))
+        };
         match choose() {
             Err(_) => {
                 self.refresh().await;
@@ -201,13 +219,12 @@ impl Peers {
     }
 
     /// Servers that together hold these partitions, each with those that it is to answer for; not those that
-    /// were tried.
+    /// were tried. The error is the partitions that nobody else holds.
     fn choose(
         &self,
         mut wanted: BTreeSet<u32>,
         tried: &BTreeSet<String>,
-        reason: &str,
-    ) -> Result<Vec<Chosen>, EngineError> {
+    ) -> Result<Vec<Chosen>, BTreeSet<u32>> {
         let holders = Arc::clone(&self.holders.lock());
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let mut chosen = Vec::new();
@@ -221,7 +238,7 @@ impl Peers {
             let Some(best) =
                 best.reduce(|best, next| if covered(&next) > covered(&best) { next } else { best })
             else {
-                return Err(EngineError::unavailable(wanted, reason));
+                return Err(wanted);
             };
             let part: BTreeSet<u32> = best.holds.intersection(&wanted).copied().collect();
             wanted.retain(|partition| !part.contains(partition));
@@ -236,10 +253,10 @@ impl Peers {
         asked: Asked,
         wanted: BTreeSet<u32>,
         tried: BTreeSet<String>,
-        reason: String,
+        reason: Reason,
     ) -> BoxFuture<'static, Result<Vec<PartAnswer>, EngineError>> {
         async move {
-            let chosen = self.choose(wanted, &tried, &reason)?;
+            let chosen = self.choose(wanted, &tried).map_err(|missing| reason.of(missing))?;
             self.ask_all(asked, chosen, tried).await
         }
         .boxed()
@@ -260,7 +277,7 @@ impl Peers {
             Ok(Ok(answer)) => return Ok(vec![answer]),
             Ok(Err(Lost::Question(error))) => return Err(error),
             Ok(Err(Lost::Server(reason))) => return self.spread(asked, part, tried, reason).await,
-            Err(_) => "it takes long to answer".to_owned(),
+            Err(_) => Reason::Failed("it takes long to answer".to_owned()),
         };
         let second = self.spread(asked, part.clone(), tried, reason);
         match select(first, second).await {
@@ -270,7 +287,7 @@ impl Peers {
             Either::Right((Err(_), first)) => match first.await {
                 Ok(answer) => Ok(vec![answer]),
                 Err(Lost::Question(error)) => Err(error),
-                Err(Lost::Server(reason)) => Err(EngineError::unavailable(part, reason)),
+                Err(Lost::Server(reason)) => Err(reason.of(part)),
             },
         }
     }
@@ -292,12 +309,15 @@ impl Peers {
             {
                 Lost::Question(EngineError::NoCollection(name.clone()))
             }
-            (error, _) => Lost::Server(format!("{} answered: {error}", holder.name)),
+            (ClientError::Refused { refusal, .. }, _) if refusal.code == "busy" => {
+                Lost::Server(Reason::Busy(format!("{} answered: {}", holder.name, refusal.detail)))
+            }
+            (error, _) => Lost::Server(Reason::Failed(format!("{} answered: {error}", holder.name))),
         };
         let answer = client.send(request).await.map_err(failed)?;
         let bytes = answer.bytes().await.map_err(|error| failed(client.broken(error)))?;
-        let damaged = || Lost::Server(format!("{} gave an answer that cannot be read", holder.name));
-        let answer = wire::read_answer(&bytes).ok_or_else(damaged)?;
+        let damaged = || Reason::Failed(format!("{} gave an answer that cannot be read", holder.name));
+        let answer = wire::read_answer(&bytes).ok_or_else(|| Lost::Server(damaged()))?;
         self.visible.fetch_max(answer.visible, Ordering::SeqCst);
         kind(&ask).into_iter().for_each(|kind| self.times[kind].lock().add(begun.elapsed()));
         Ok(answer)

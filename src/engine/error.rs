@@ -208,6 +208,17 @@ pub enum EngineError {
         /// What the servers that hold them answered.
         reason: String,
     },
+    /// The servers that hold these partitions have too much to do. Nothing was done.
+    #[error(
+        "the servers that hold partition {} have too much to do: {reason}; try again in a moment",
+        listed(partitions)
+    )]
+    PartitionBusy {
+        /// The partitions.
+        partitions: BTreeSet<u32>,
+        /// What the last one that was asked answered.
+        reason: String,
+    },
     /// A server of a cluster cannot do this.
     #[error("{0}")]
     NotInCluster(&'static str),

@@ -24,6 +24,8 @@ use crate::pool::{Cancel, CpuPool, Patience};
 
 /// How long this server may take to apply what it has heard of from others.
 const WITHIN: Duration = Duration::from_secs(5);
+/// How long a caller who can wait does not ask again after the answer that others have too much to do.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a server of a cluster with partitions needs to answer for all of them.
 #[derive(Clone)]
@@ -70,7 +72,7 @@ impl Everywhere {
         let own = self.reach(at_least).await?;
         let local = search(&self.shared, &self.pool, patience, collection, queries);
         let ask = || PartAsk::Near(collection.name.clone(), Arc::clone(queries));
-        let (local, others) = tokio::try_join!(local, self.others(ask, own))?;
+        let (local, others) = tokio::try_join!(local, self.others(patience, ask, own))?;
         let (mut parts, mut position) = (vec![local], own);
         for PartAnswer { applied, found, .. } in others {
             let PartFound::Near(answers) = found else { return Err(unexpected()) };
@@ -97,7 +99,7 @@ impl Everywhere {
     ) -> Result<Page, EngineError> {
         let ask = || PartAsk::List(collection.name.clone(), wanted.clone());
         let (own, _) = *self.shared.position.borrow();
-        let (local, others) = tokio::try_join!(local, self.others(ask, own))?;
+        let (local, others) = tokio::try_join!(local, self.others(Patience::Bulk, ask, own))?;
         let mut pages = vec![local];
         for answer in others {
             let PartFound::Page(page) = answer.found else { return Err(unexpected()) };
@@ -106,8 +108,15 @@ impl Everywhere {
         Ok(merge_pages(pages, wanted.limit))
     }
 
-    /// A document that this server does not hold.
-    async fn get(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Document>, EngineError> {
+    /// A document, from this server or another one.
+    pub(super) async fn get(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<Document>, EngineError> {
+        if self.partitions.hold(id) {
+            return self.shared.document(collection, id);
+        }
         let (own, _) = *self.shared.position.borrow();
         let (ask, of) = (PartAsk::Get(collection.name.clone(), id.clone()), self.partitions.of(id));
         let answer = self.elsewhere.ask(ask, BTreeSet::from([of]), own).await?.pop();
@@ -128,13 +137,21 @@ impl Everywhere {
     /// The answers of other servers about the partitions that this one does not hold.
     async fn others(
         &self,
-        ask: impl FnOnce() -> PartAsk,
+        patience: Patience,
+        ask: impl Fn() -> PartAsk,
         at_least: u64,
     ) -> Result<Vec<PartAnswer>, EngineError> {
         if self.missing.is_empty() {
             return Ok(Vec::new());
         }
-        self.elsewhere.ask(ask(), (*self.missing).clone(), at_least).await
+        loop {
+            match self.elsewhere.ask(ask(), (*self.missing).clone(), at_least).await {
+                Err(EngineError::PartitionBusy { .. }) if patience == Patience::Bulk => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                answers => return answers,
+            }
+        }
     }
 }
 
@@ -209,7 +226,8 @@ impl Engine {
     /// Answers queries from the documents of all partitions. They must have passed [`Collection::check`].
     ///
     /// # Errors
-    /// As [`Engine::answer`], and [`EngineError::PartitionUnavailable`].
+    /// As [`Engine::answer`], [`EngineError::PartitionUnavailable`], and, if the caller does not wait,
+    /// [`EngineError::PartitionBusy`].
     pub async fn answer_everywhere(
         &self,
         patience: Patience,
@@ -258,8 +276,9 @@ impl Engine {
     pub async fn count_everywhere(&self, infos: &mut [CollectionInfo]) -> Result<(), EngineError> {
         let Some(everywhere) = self.everywhere.as_ref().filter(|_| self.is_part()) else { return Ok(()) };
         let (own, _) = *self.shared.position.borrow();
-        let names = infos.iter().map(|info| info.name.clone()).collect();
-        for answer in everywhere.others(|| PartAsk::Count(names), own).await? {
+        let names: Vec<_> = infos.iter().map(|info| info.name.clone()).collect();
+        let ask = || PartAsk::Count(names.clone());
+        for answer in everywhere.others(Patience::Bulk, ask, own).await? {
             let PartFound::Counts(counts) = answer.found else { return Err(unexpected()) };
             for (name, documents, hashes) in counts {
                 if let Some(info) = infos.iter_mut().find(|info| info.name == name) {

@@ -45,9 +45,7 @@ impl Engine {
     /// Returns a document of this collection, which may have been replaced by one of the same name; `None` if
     /// it does not exist.
     pub fn get(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Document>, EngineError> {
-        let row = self.shared.store.view().row(collection.id, id)?;
-        let row = row.filter(|row| !row.has_lapsed(self.now_ms()));
-        Ok(row.map(|row| Document { id: id.clone(), row }))
+        self.shared.document(collection, id)
     }
 
     /// How many of these documents exist.

@@ -24,7 +24,8 @@ use super::registry::Collection;
 use super::replica::ENTRY_BYTES;
 use super::writer::{Command, Outcomes};
 use super::{
-    Admission, Document, DuplicateRule, EngineError, Filter, Match, Operation, Outcome, Query, Receipt,
+    Admission, Condition, Document, DuplicateRule, EngineError, Filter, Match, Operation, Outcome, Query,
+    Receipt, Version,
 };
 use crate::ids::{DocumentId, Hash};
 use crate::log::{Log, Position};
@@ -165,7 +166,8 @@ impl Offering {
             }
             if query.is_some() {
                 if !matches.is_empty() {
-                    known.push((number, Outcome::Duplicate(matches)));
+                    let refused = self.refused(&operation).await?;
+                    known.push((number, refused.unwrap_or(Outcome::Duplicate(matches))));
                     continue;
                 }
                 if let Operation::Put { unless: Some(rule), .. } = &mut operation {
@@ -180,6 +182,20 @@ impl Offering {
         let to = (self.queue.clone(), self.commands.clone());
         let answers = intake::queue(to, &self.collection, work, (self.admission, ENTRY_BYTES)).await?;
         Ok(Round { known, queued, answers, later })
+    }
+
+    /// The outcome of a write whose condition does not hold.
+    async fn refused(&self, operation: &Operation) -> Result<Option<Outcome>, EngineError> {
+        let Operation::Put { document: Document { id, .. }, condition, .. } = operation else {
+            return Ok(None);
+        };
+        if *condition == Condition::None {
+            return Ok(None);
+        }
+        let stored = self.everywhere.get(&self.collection, id).await?;
+        let version =
+            stored.map(|Document { row, .. }| Version::of_document(row.place, row.written_ms, row.hash));
+        Ok((!condition.holds(version)).then_some(Outcome::Refused(version)))
     }
 
     /// The near-duplicates of documents in all partitions. Those that are found have existed after this

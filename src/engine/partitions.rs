@@ -115,8 +115,8 @@ pub trait Elsewhere: Send + Sync {
     /// the answers are about exactly these partitions.
     ///
     /// # Errors
-    /// [`EngineError::PartitionUnavailable`] if no holder of a partition answers, and
-    /// [`EngineError::NoCollection`].
+    /// [`EngineError::PartitionUnavailable`] if no holder of a partition answers,
+    /// [`EngineError::PartitionBusy`] if all have too much to do, and [`EngineError::NoCollection`].
     fn ask(
         &self,
         ask: PartAsk,

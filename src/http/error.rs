@@ -449,9 +449,10 @@ impl From<&EngineError> for Problem {
                 return Problem::field(Code::InvalidField, "/signature", detail);
             }
             EngineError::NoMemory(error) => return Problem::from(*error),
-            EngineError::Busy(_) | EngineError::Switching(_) | EngineError::Pool(PoolError::Busy) => {
-                Code::Busy
-            }
+            EngineError::Busy(_)
+            | EngineError::PartitionBusy { .. }
+            | EngineError::Switching(_)
+            | EngineError::Pool(PoolError::Busy) => Code::Busy,
             // Work is cancelled only if its caller stops waiting, so no client gets this.
             EngineError::Pool(PoolError::Cancelled) => Code::DeadlineExceeded,
             EngineError::ReadOnly(_) => Code::ReadOnly,

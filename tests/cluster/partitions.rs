@@ -255,6 +255,52 @@ async fn a_partition_without_a_holder_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lookup_is_busy_and_a_stream_waits_while_the_only_holder_has_too_much_to_do() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let variables = [
+        ("LOOKALIKE_CLUSTER__PARTITIONS", "4"),
+        ("LOOKALIKE_POOL__PERMITS", "1"),
+        ("LOOKALIKE_POOL__QUEUE", "1"),
+        ("LOOKALIKE_LIMITS__QUERY_MS", "20000"),
+    ];
+    let cluster = Cluster::start_on(1, &["0,1", "2,3"], &variables).await;
+    let (asked, holder) = (cluster.server(0), cluster.server(1));
+    let long: String = (0..60_000).map(|n| format!("word{n} ")).collect();
+    let fingerprint = json!({"text": long});
+    let load = async {
+        let one = || async {
+            loop {
+                holder.post("/fingerprint", fingerprint.clone()).await;
+            }
+        };
+        join_all((0..8).map(|_| one())).await
+    };
+    let work = async {
+        let mut busy = 0;
+        for _ in 0..50 {
+            let answer = asked.get("/similar?hash=0000000000000000&k=3").await;
+            if answer.status() != StatusCode::OK {
+                let problem: Value = answer.json().await.unwrap();
+                assert_eq!(problem["code"], "busy", "{problem}");
+                let detail = problem["detail"].as_str().unwrap();
+                assert!(detail.starts_with("the servers that hold partition 2, 3 have"), "{detail}");
+                busy += 1;
+            }
+        }
+        assert!(busy > 0, "no lookup met a busy server");
+        let lines: String = (0..100_u64).map(|n| format!("{{\"hash\":\"{:016x}\"}}\n", n << 32)).collect();
+        let (_, summary) = asked.stream("/documents?on_duplicate=skip&k=0", lines).await;
+        assert_eq!(summary, json!({"created": 100, "updated": 0, "duplicates": 0, "errors": 0}));
+    };
+    tokio::select! {
+        _ = load => {}
+        () = work => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn near_duplicates_offered_to_several_servers_are_stored_once() {
     if !etcd::is_installed() {
         return;
@@ -364,6 +410,29 @@ async fn arrays_over_three_servers_have_the_outcomes_of_one_server() {
         let last = cluster.server(0).json(&format!("/documents/r{round}-2?linearizable=true")).await;
         assert_eq!(last["hash"], format!("{:016x}", !base), "{answer}");
     }
+    // A condition is checked before duplicates are, wherever the document is.
+    let (status, _) = cluster.server(0).put("/documents/twin", json!({"hash": "00000000ffffffff"})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    for n in 0..6 {
+        let (status, _) =
+            cluster.server(0).put(&format!("/documents/c{n}"), json!({"hash": hash_of(n)})).await;
+        assert_eq!(status, StatusCode::CREATED);
+        for (header, expected) in
+            [("if-none-match", StatusCode::PRECONDITION_FAILED), ("if-match", StatusCode::OK)]
+        {
+            let server = cluster.server(n % 3);
+            let url = format!("{}/documents/c{n}?on_duplicate=skip&k=3", server.url);
+            let request =
+                server.client.put(url).header(header, "*").json(&json!({"hash": "00000000fffffffe"}));
+            assert_eq!(request.send().await.unwrap().status(), expected, "c{n}, {header}");
+        }
+    }
+}
+
+/// Hashes far from each other and from others of the test.
+fn hash_of(n: usize) -> String {
+    let far = 0xff_u64 << (8 * n);
+    format!("{:016x}", 0x5555_5555_5555_5555_u64.rotate_left(n as u32) ^ far)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
