@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use futures::{StreamExt, stream};
 use reqwest::Client;
 use serde_json::json;
@@ -175,6 +176,39 @@ async fn ratios_of_a_cluster_and_a_single_server() {
             let ratios: String = ratios.map(|ratio| format!(" {ratio:.1} |")).collect();
             println!("| a write, {in_flight} at a time, p{percent} in ms |{text}{ratios} |");
         }
+    }
+}
+
+/// Three single servers that each take the whole stream at once do the work of a cluster of three without a
+/// log: the limit of its bulk loads on one machine.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "prints figures"]
+async fn ratio_of_three_single_servers_at_once_and_one() {
+    let dirs = [(); 3].map(|()| server::directory());
+    let servers = join_all(dirs.iter().map(|dir| Server::start(dir.path()))).await;
+    for server in &servers {
+        bulk(server, hashes(0..STREAM)).await;
+    }
+    let mut figures = [const { [const { Vec::new() }; 2] }; 2];
+    for round in 0..ROUNDS as u64 {
+        let (from, of_texts) = ((round + 1) * 2 * STREAM, round * 2 * STREAM / 5);
+        for (sides, streams) in figures.iter_mut().zip([
+            [hashes(from..from + STREAM), hashes(from + STREAM..from + 2 * STREAM)],
+            [texts(of_texts..of_texts + STREAM / 5), texts(of_texts + STREAM / 5..of_texts + 2 * STREAM / 5)],
+        ]) {
+            let [of_one, of_all] = streams;
+            sides[0].push(bulk(&servers[0], of_one).await);
+            let (count, since) = (of_all.lines().count(), Instant::now());
+            join_all(servers.iter().map(|server| bulk(server, of_all.clone()))).await;
+            sides[1].push(count as f64 / since.elapsed().as_secs_f64());
+        }
+    }
+    println!("| | one server | three at once | ratio | aim |");
+    println!("|---|---|---|---|---|");
+    for (what, sides) in
+        ["stream of hashes, documents /s", "stream of texts, documents /s"].iter().zip(&figures)
+    {
+        print(what, "", sides);
     }
 }
 

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_lookalike");
-const START: Duration = Duration::from_mins(1);
+const START: Duration = Duration::from_mins(5);
 
 /// A running server.
 pub struct Server {
