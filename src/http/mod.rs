@@ -44,7 +44,6 @@ mod room;
 mod route;
 mod series;
 mod similar;
-mod spans;
 mod wire;
 
 use std::net::IpAddr;

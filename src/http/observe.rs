@@ -1,4 +1,4 @@
-//! Observes every request: its id, its count and time in the metrics, its log line, and panics.
+//! Observes every request: its id, its span, its count and time in the metrics, its log line, and panics.
 //!
 //! It is one function around all handlers, not several layers on each route: `GET /similar` takes a few
 //! microseconds, and each layer would add some hundred nanoseconds.
@@ -21,13 +21,14 @@ use futures::future::{Either, ready};
 use metrics::{Counter, Histogram};
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::access::RequestKey;
 use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
 use super::refused;
 use super::route::Route;
-use super::spans::RequestSpan;
 use crate::wording::milliseconds;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -90,7 +91,7 @@ where
     let start = Instant::now();
     let id = request_id(&request);
     let method = known_method(request.method().as_str());
-    let span = RequestSpan::of(&request, method, route, &id);
+    let span = span_of(&request, method, route, &id);
     let passed = gate(&mut request);
     let allowed = request.extensions().get::<AllowedOrigin>().cloned();
     let bucket = request.extensions().get::<RequestKey>().and_then(|RequestKey(held)| held.bucket.clone());
@@ -103,18 +104,27 @@ where
         Err(problem) => Either::Right(ready(problem.into_response())),
     };
     // Not an async block, which would contain the future of the answer twice and move it.
-    span.attach(AssertUnwindSafe(answer).catch_unwind()).map(move |answer| {
+    AssertUnwindSafe(answer).catch_unwind().instrument(span.clone()).map(move |answer| {
         let mut response = answer.unwrap_or_else(|payload| panicked(payload.as_ref()));
         let status = response.status().as_u16();
         let elapsed = start.elapsed();
-        span.record_status(status);
+        // A span that is not in force would search its fields by name, too.
+        if !span.is_disabled() {
+            record_status(&span, status);
+        }
         count(method, route, status, elapsed.as_secs_f64());
         if let Some(bucket) = bucket {
             // `access::check` has taken the first unit.
             bucket.owe(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_sub(1));
         }
-        let elapsed_ms = milliseconds(elapsed);
-        tracing::debug!(method, route, status, elapsed_ms, request_id = id_text(&id), "answered");
+        tracing::debug!(
+            method,
+            route,
+            status,
+            elapsed_ms = milliseconds(elapsed),
+            request_id = id_text(&id),
+            "answered"
+        );
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
             refused::log(method, route, status, &reason, &id);
         }
@@ -123,6 +133,56 @@ where
         browser::finish(headers, allowed);
         response
     })
+}
+
+/// The span of a request, which exists at the level `trace`. Names and fields follow OpenTelemetry's
+/// conventions for HTTP servers.
+fn span_of(request: &Request, method: &'static str, route: &'static str, id: &HeaderValue) -> Span {
+    let span = tracing::trace_span!(
+        "request",
+        otel.name = format_args!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = method,
+        http.route = route,
+        url.path = request.uri().path(),
+        http.response.status_code = Empty,
+        request_id = id_text(id),
+    );
+    #[cfg(feature = "opentelemetry")]
+    set_parent(&span, request.headers());
+    span
+}
+
+fn record_status(span: &Span, status: u16) {
+    span.record("http.response.status_code", status);
+    if status >= 500 {
+        span.record("otel.status_code", "ERROR");
+    }
+}
+
+/// Makes the span in the header `traceparent` the parent.
+#[cfg(feature = "opentelemetry")]
+fn set_parent(span: &Span, headers: &axum::http::HeaderMap) {
+    use opentelemetry::propagation::{Extractor, TextMapPropagator};
+    use opentelemetry_sdk::propagation::TraceContextPropagator;
+    use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+    struct Headers<'a>(&'a axum::http::HeaderMap);
+
+    impl Extractor for Headers<'_> {
+        fn get(&self, key: &str) -> Option<&str> {
+            self.0.get(key)?.to_str().ok()
+        }
+
+        fn keys(&self) -> Vec<&str> {
+            self.0.keys().map(HeaderName::as_str).collect()
+        }
+    }
+
+    if !span.is_disabled() {
+        let _ = span.set_parent(TraceContextPropagator::new().extract(&Headers(headers)));
+    }
 }
 
 /// Counts a request that could not be parsed, and so has neither method nor route.
