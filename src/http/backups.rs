@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use futures::TryStreamExt;
 
 use super::State;
+use super::body::Json;
 use super::condition::etag;
 use super::error::{Body, Problem};
 use super::extract::{NoParams, Target, check_type};
-use super::json::Json;
 use super::responses::{NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::RestoredOut;

@@ -6,10 +6,10 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::access::RequestKey;
+use super::body::Json;
 use super::deadline::Deadline;
 use super::error::{Body, Problem};
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
-use super::json::Json;
 use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{CalibrateIn, CalibrationOut};

@@ -5,9 +5,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::body::Json;
 use super::error::{Code, Problem};
 use super::extract::{Document, DocumentPath, NoParams, Params, Target};
-use super::json::Json;
 use super::responses::{BodyRefused, NoClusters, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{ClusterOut, ClusterParams, ClustersIn, ClustersListOut, MemberParams, PlacementOut};

@@ -6,10 +6,10 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::access::RequestKey;
+use super::body::Json;
 use super::condition::{Conditional, etag};
 use super::error::{Body, Problem};
 use super::extract::{Document, NoParams, Params, Target};
-use super::json::Json;
 use super::responses::{BodyRefused, ConditionFailed, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut, FormParams, SharedHashesOut, in_form};

@@ -4,10 +4,10 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::body::Json;
 use super::deadline::Deadline;
 use super::error::Problem;
 use super::extract::{Params, Target, check_type, parse_aside, parse_object, read};
-use super::json::Json;
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{CompareIn, ComparisonOut, FormParams, in_form};

@@ -7,10 +7,10 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::body::Json;
 use super::deadline::Deadline;
 use super::error::{Body, Problem};
 use super::extract::{Document, NoParams, Target};
-use super::json::Json;
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{DeletionIn, DeletionOut, Matching};

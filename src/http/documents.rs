@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::State;
 use super::access::RequestKey;
+use super::body::Json;
 use super::bulk::{self, Destination, Framing};
 use super::condition::{Conditional, Held, etag};
 use super::deadline::Deadline;
@@ -19,7 +20,6 @@ use super::extract::{
     DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object, read, read_sized,
 };
 use super::idempotency::IdempotencyKey;
-use super::json::Json;
 use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{

@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::body::Json;
 use super::condition::etag;
 use super::encoding;
-use super::json::Json;
 use super::route::DOCS_ERRORS;
 use crate::call::NoMemory;
 use crate::service::BackupError;

@@ -14,11 +14,11 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::body::Growing;
 use super::deadline::Deadline;
 use super::edge::TooSlow;
 use super::encoding;
 use super::error::{Code, Problem};
-use super::room::Growing;
 use super::route::Matched;
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::told;

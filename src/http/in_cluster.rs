@@ -19,9 +19,9 @@ use axum::response::{IntoResponse, Response};
 use futures::future::{Either, ready};
 use futures::{FutureExt, TryStreamExt};
 
+use super::body::Json;
 use super::error::{Body, Code, Problem};
 use super::extract::{NoParams, check_type, read};
-use super::json::Json;
 use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
 use super::route::{Matched, Route};
 use super::{Answering, Server, State};

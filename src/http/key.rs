@@ -4,7 +4,7 @@ use axum::extract::Extension;
 
 use super::access::RequestKey;
 use super::extract::NoParams;
-use super::json::Json;
+use super::body::Json;
 use super::route::Route;
 use super::wire::KeyOut;
 

@@ -11,10 +11,10 @@ use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::State;
+use super::body::Json;
 use super::bulk;
 use super::error::Problem;
 use super::extract::{Params, Target};
-use super::json::Json;
 use super::responses::{NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{DocumentsOut, ExportHeader, ExportOut, ExportParams, ListParams, in_form};

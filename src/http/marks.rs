@@ -4,10 +4,10 @@ use axum::extract::State as From_;
 use axum::http::StatusCode;
 
 use super::State;
+use super::body::Json;
 use super::deadline::Deadline;
 use super::error::Problem;
 use super::extract::{Document, NoParams, Params, Target};
-use super::json::Json;
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, TooManyMarks, Unavailable};
 use super::route::Route;
 use super::wire::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};

@@ -7,6 +7,7 @@
 
 mod access;
 mod backups;
+mod body;
 mod browser;
 mod bulk;
 mod calibrate;
@@ -28,7 +29,6 @@ mod gauges;
 mod head;
 mod idempotency;
 mod in_cluster;
-mod json;
 mod key;
 mod links;
 mod listing;
@@ -40,7 +40,6 @@ mod pairs;
 mod refused;
 mod reindex;
 mod responses;
-mod room;
 mod route;
 mod series;
 mod similar;
@@ -140,15 +139,15 @@ pub async fn serve(
             match answering {
                 Either::Left(done) => {
                     let response = done.into_inner();
-                    if !room::is_counted(&response) {
+                    if !body::is_counted(&response) {
                         return Either::Left(ready(response));
                     }
                     let call = Call::begin(client, &state.accountant);
-                    Either::Left(ready(call.within(|| room::reserve_body(response))))
+                    Either::Left(ready(call.within(|| body::reserve_body(response))))
                 }
                 Either::Right(answering) => {
                     let call = Call::begin(client, &state.accountant);
-                    Either::Right(call.surround(answering.map(room::reserve_body)))
+                    Either::Right(call.surround(answering.map(body::reserve_body)))
                 }
             }
         };

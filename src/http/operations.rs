@@ -9,7 +9,7 @@ use super::State;
 use super::error::{Body, Code, Problem};
 use super::extract::{NoParams, Target, check_type};
 use super::gauges;
-use super::json::Json;
+use super::body::Json;
 use super::observe;
 use super::openapi;
 use super::responses::{OutOfSpace, Unavailable};

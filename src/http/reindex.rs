@@ -5,9 +5,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::body::Json;
 use super::error::{Body, Problem};
 use super::extract::{Document, NoParams, Target};
-use super::json::Json;
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{ReindexIn, ReindexOut};

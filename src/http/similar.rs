@@ -11,10 +11,10 @@ use futures::future::{Either, ready};
 use memchr::memchr2;
 use serde::Serialize;
 
+use super::body::{Results, write_json, written};
 use super::deadline::Deadline;
 use super::error::{Body, Code, Problem};
 use super::extract::{DocumentPath, Params, Target, check_type, parse_aside, parse_object, read};
-use super::json::{self, Results, written};
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::{Matched, Route};
 use super::wire::{
@@ -219,7 +219,7 @@ impl Answers {
 
     fn push_error(&mut self, problem: &Problem) -> Result<(), NoMemory> {
         let mut error = Vec::new();
-        json::write(&mut error, &ErrorOut { error: problem.body() });
+        write_json(&mut error, &ErrorOut { error: problem.body() });
         self.results.push(error.len(), |text| text.extend(&error))
     }
 

@@ -103,7 +103,7 @@ impl ExportHeader {
     /// The header as a line.
     pub(in crate::http) fn line(&self) -> Vec<u8> {
         let mut line = Vec::new();
-        crate::http::json::write(&mut line, &HeaderLine { export: Some(Cow::Borrowed(self)) });
+        crate::http::body::write_json(&mut line, &HeaderLine { export: Some(Cow::Borrowed(self)) });
         line.push(b'\n');
         line
     }

@@ -6,8 +6,8 @@ use utoipa::ToSchema;
 use super::clusters::PlacementOut;
 use super::hashes::{self, Hex};
 use super::values::{Id, Metadata, StatusOut, Timestamp};
+use crate::http::body::write_json;
 use crate::http::error::Body;
-use crate::http::json;
 use crate::ids::SignatureShape;
 use crate::service::{Containment, Found, Match, Passages, Placement, SharedPassage, Work};
 
@@ -267,7 +267,7 @@ impl SimilarOut {
     /// escape.
     pub(in crate::http) fn write(found: Found, stats: bool, text: &mut Vec<u8>) {
         if stats || !is_plain(&found) || !hashes::is_plain() {
-            return json::write(text, &SimilarOut::new(found, stats));
+            return write_json(text, &SimilarOut::new(found, stats));
         }
         let mut number = itoa::Buffer::new();
         text.extend(b"{\"hash\":\"");
