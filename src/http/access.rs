@@ -1,17 +1,73 @@
-//! Authorization: whether the key of a request allows what its route needs.
+//! Checks of every request by its head: its size and its codings, its host, and whether its key allows what
+//! its route needs.
 //!
-//! It depends only on the method and the path, and is checked before the handler, so that none can forget it.
+//! They are made before the handler, so that none can forget them. Authorization depends only on the method
+//! and the path.
+//!
+//! *Absent*: which hosts and origins are known (`browser`).
 
 use std::net::IpAddr;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, Version, header};
 
 use super::error::{Code, Problem};
 use super::route::{Matched, Need};
 use crate::call::Client;
 use crate::ids::CollectionName;
 use crate::keys::{Held, Key, Scope};
+
+/// The maximum length of a path with its query string, in bytes.
+const URI_BYTES: usize = 8 << 10;
+/// The maximum number of headers of a request.
+const HEADERS: usize = 64;
+
+/// Refuses a head that is too large, or has an unknown transfer coding.
+pub(super) fn check_head(request: &Request) -> Result<(), Problem> {
+    let uri = request.uri();
+    let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
+    if length > URI_BYTES {
+        let detail = format!(
+            "the URI has {length} bytes; at most {URI_BYTES} are accepted: send long texts with POST /similar"
+        );
+        return Err(Problem::new(Code::UriTooLong, detail));
+    }
+    let headers = request.headers();
+    if headers.len() > HEADERS {
+        let detail = format!(
+            "the request has {} headers; at most {HEADERS} are accepted: remove headers",
+            headers.len()
+        );
+        return Err(Problem::new(Code::HeadersTooLarge, detail));
+    }
+    // With another coding than `chunked`, a proxy that does not know it may find another end of the body, and
+    // read the rest as a request: RFC 9112, 6.1.
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next()
+        && (codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+    {
+        let detail = format!(
+            "the body has the transfer coding {coding:?}; send it with `chunked` alone or with a length"
+        );
+        return Err(Problem::new(Code::UnknownTransferCoding, detail).ending_connection());
+    }
+    Ok(())
+}
+
+/// The `Host` of a request. An HTTP/1.1 request must have exactly one: a proxy may choose the server by it,
+/// and with two it is unknown by which. An HTTP/1.0 request may have none, as in the health checks of load
+/// balancers; browsers always send one.
+pub(super) fn host(request: &Request) -> Result<Option<&HeaderValue>, Problem> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(host), None) => Ok(Some(host)),
+        (None, _) if request.version() == Version::HTTP_10 => Ok(None),
+        _ => {
+            let detail = "an HTTP/1.1 request must have one Host header, an HTTP/1.0 request at most one";
+            Err(Problem::new(Code::MalformedRequest, detail).ending_connection())
+        }
+    }
+}
 
 /// The secret in the head of a request: `Authorization: Bearer`, or else `X-API-Key`.
 fn secret(headers: &HeaderMap) -> Option<&[u8]> {

@@ -18,8 +18,8 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 
+use super::access;
 use super::error::{Code, Problem};
-use super::head;
 
 /// A header of every answer: a browser must not guess another content type.
 pub(super) const NO_SNIFFING: (HeaderName, HeaderValue) =
@@ -56,7 +56,7 @@ pub(super) struct AllowedOrigin(HeaderValue);
 impl Sites {
     /// Refuses requests for unknown hosts, and requests of pages with unknown origins.
     pub(super) fn check(&self, has_keys: bool, request: &mut Request) -> Result<(), Problem> {
-        let host = head::host(request)?.map(|host| host.to_str().unwrap_or_default());
+        let host = access::host(request)?.map(|host| host.to_str().unwrap_or_default());
         // A request line with the host takes precedence over `Host`. Browsers send the same host in both.
         let authority = request.uri().authority().map(Authority::as_str);
         if !has_keys || !self.hosts.is_empty() {

@@ -26,10 +26,8 @@ mod examples;
 mod extract;
 mod fingerprint;
 mod gauges;
-mod head;
 mod idempotency;
 mod in_cluster;
-mod key;
 mod links;
 mod listing;
 mod marks;
@@ -117,7 +115,7 @@ pub async fn serve(
         let matched = if state.has_console { matched } else { matched.without_console() };
         let client = |request: &Request| access::client(request, address);
         let gate = |request: &mut Request| {
-            head::check(request)?;
+            access::check_head(request)?;
             let keys = state.keys.keys();
             state.sites.check(keys.is_some(), request)?;
             if *request.method() == Method::OPTIONS && matched.route != Route::Unknown {
@@ -245,7 +243,7 @@ impl Server {
             (Route::Metrics, Method::GET) => operations::metrics.call(request, state),
             (Route::Version, Method::GET) => operations::version.call(request, state),
             (Route::Profiles, Method::GET) => operations::profiles.call(request, state),
-            (Route::Key, Method::GET) => key::key.call(request, state),
+            (Route::Key, Method::GET) => operations::key.call(request, state),
             (Route::Members, Method::GET) => in_cluster::members.call(request, state),
             (Route::ClusterPart, Method::POST) => in_cluster::part.call(request, state),
             (Route::ClusterCopy, Method::GET) => in_cluster::copy.call(request, state),

@@ -21,7 +21,7 @@ use super::wire::{
 };
 use super::{
     backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint,
-    in_cluster, key, links, listing, marks, operations, pairs, reindex, similar,
+    in_cluster, links, listing, marks, operations, pairs, reindex, similar,
 };
 
 #[derive(OpenApi)]
@@ -52,7 +52,7 @@ use super::{
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
         operations::contract_json,
-        operations::profiles, key::key, collections::shared_hashes, in_cluster::members,
+        operations::profiles, operations::key, collections::shared_hashes, in_cluster::members,
         in_cluster::copy, in_cluster::part,
     ),
     components(schemas(

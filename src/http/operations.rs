@@ -1,20 +1,23 @@
-//! Routes for operators: health, statistics, metrics, snapshots, version, the contract.
+//! Routes for operators: health, keys, statistics, metrics, snapshots, version, the contract.
 
-use axum::extract::{Request, State as From_};
+use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use http_body::Body as _;
 
 use super::State;
+use super::access::RequestKey;
+use super::body::Json;
 use super::error::{Body, Code, Problem};
 use super::extract::{NoParams, Target, check_type};
 use super::gauges;
-use super::body::Json;
 use super::observe;
 use super::openapi;
 use super::responses::{OutOfSpace, Unavailable};
 use super::route::Route;
-use super::wire::{FollowingOut, ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
+use super::wire::{
+    FollowingOut, KeyOut, ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
+};
 use crate::cluster::Cluster;
 use crate::service::Health;
 
@@ -179,4 +182,15 @@ pub(super) async fn contract_json() -> Response {
 pub(super) async fn errors() -> Response {
     let content_type = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
     (content_type, include_str!("../../docs/errors.md")).into_response()
+}
+
+/// Returns what the key of the request may do.
+///
+/// If the server requires no keys, every request may do everything.
+#[utoipa::path(
+    get, path = Route::Key.path(), tag = "operations", operation_id = "get_key",
+    responses((status = 200, description = "What the key may do.", body = KeyOut))
+)]
+pub(super) async fn key(_: NoParams, key: Option<Extension<RequestKey>>) -> Json<KeyOut> {
+    Json(KeyOut::new(key.as_ref().map(|Extension(RequestKey(held))| &held.key)))
 }
