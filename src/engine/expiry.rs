@@ -1,4 +1,5 @@
-//! Expiry: the writer removes expired documents from the disk and the index, in steps.
+//! Expiry: the clock by which documents expire, and the writer's removal of expired documents from the disk
+//! and the index, in steps.
 //!
 //! Readers and the writer check the expiry time themselves, so an expired document is in no answer. Removing
 //! it only frees space. After a crash, the next start removes the rest.
@@ -6,7 +7,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
+use super::Engine;
 use super::planning::Plan;
 use super::registry::Collection;
 use super::writer::Writer;
@@ -21,7 +24,48 @@ const MAX_ORPHANS: usize = 10_000;
 /// Delay before the documents of a collection that is being restored are checked again.
 const RETRY_MS: u64 = 1_000;
 
+/// The engine's clock, by which documents expire. It never goes backwards, not even across restarts.
+///
+/// Within a process it advances with the monotonic clock, so changes of the wall clock have no effect. It
+/// starts at the wall clock or at the last time that a commit recorded, whichever is later: an expired
+/// document does not reappear if the wall clock of the machine is behind after a restart. If the wall clock
+/// is *ahead* by years at a start, documents expire too early; a process cannot distinguish that from a long
+/// downtime.
+#[derive(Debug)]
+pub(super) struct Clock {
+    start_ms: u64,
+    started: Instant,
+}
+
+impl Clock {
+    /// Starts at `wall_ms`, or at `recorded_ms` if that is later.
+    pub(super) fn start(wall_ms: u64, recorded_ms: u64) -> Clock {
+        let behind = Duration::from_millis(recorded_ms.saturating_sub(wall_ms));
+        // A restart within one tick of the clock is not reported.
+        if behind > Duration::from_secs(1) {
+            tracing::warn!(
+                ?behind,
+                "the wall clock is behind the last recorded time; documents expire by the recorded time"
+            );
+        }
+        Clock { start_ms: wall_ms.max(recorded_ms), started: Instant::now() }
+    }
+
+    /// Milliseconds since 1970-01-01 UTC.
+    pub(super) fn now_ms(&self) -> u64 {
+        let since = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.start_ms.saturating_add(since)
+    }
+}
+
 type Collections = HashMap<CollectionId, Arc<Collection>>;
+
+impl Engine {
+    /// The time by which documents expire, in milliseconds since 1970-01-01 UTC. It never goes backwards.
+    pub fn now_ms(&self) -> u64 {
+        self.shared.clock.now_ms()
+    }
+}
 
 /// The expiry entries to process.
 #[derive(Default)]
@@ -111,5 +155,19 @@ impl Writer {
         metrics::counter!("lookalike_expired_documents_total").increment(removed);
         tracing::debug!(removed, "documents expired");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_begins_at_the_later_of_wall_and_record_and_advances() {
+        for (wall, recorded) in [(1_000, 500), (500, 1_000), (0, 10_000), (u64::MAX, 1)] {
+            let clock = Clock::start(wall, recorded);
+            let first = clock.now_ms();
+            assert!(first >= wall.max(recorded) && clock.now_ms() >= first);
+        }
     }
 }

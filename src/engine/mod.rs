@@ -26,7 +26,6 @@ mod backup;
 mod budget;
 mod change;
 mod checkpoint;
-mod clock;
 mod cluster_queries;
 #[cfg(test)]
 mod cluster_tests;
@@ -52,7 +51,6 @@ mod marks;
 mod most_shared;
 mod near_duplicates;
 mod nearest;
-mod net_changes;
 mod offer;
 mod page;
 mod pairs;
@@ -92,13 +90,13 @@ pub use crate::store::{Digest, Loss, LostPart, Rank, Row, StoreSettings, Verifie
 use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts};
 use checkpoint::{Checkpointer, Request, describe};
-use clock::Clock;
 pub use cluster_queries::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
 };
 pub use condition::{Condition, Version};
 pub use error::{EngineError, OpenError};
 use everywhere::Everywhere;
+use expiry::Clock;
 pub use filter::{AnyOf, Bound, FieldCondition, Filter, Relation};
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
@@ -407,11 +405,6 @@ impl Engine {
             })
         };
         self.blocking(read).await
-    }
-
-    /// The time by which documents expire, in milliseconds since 1970-01-01 UTC. It never goes backwards.
-    pub fn now_ms(&self) -> u64 {
-        self.shared.clock.now_ms()
     }
 
     /// Returns the memory in use, and which writes it admits.

@@ -8,8 +8,8 @@ use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::clock::Clock;
 use super::cluster_queries::Placements;
+use super::expiry::Clock;
 use super::gate::Passed;
 use super::lookup::{Costs, FEW, FEW_BYTES, WorkBudget};
 use super::marks::{LeftOut, Marks};

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::budget::MemoryBudget;
-use super::clock::Clock;
+use super::expiry::Clock;
 use super::hidden::HiddenCollections;
 use super::posting_cache::PostingCache;
 use super::registry::{Collection, Registry};
