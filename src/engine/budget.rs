@@ -13,7 +13,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::engine::{EngineError, Memory, MemoryState};
+use crate::engine::{Engine, EngineError, Memory, MemoryState};
 
 /// Milliseconds for which a measurement is valid.
 const VALID_MS: u64 = 100;
@@ -131,6 +131,22 @@ impl MemoryBudget {
             }
             _ => tracing::warn!(resident, budget, "the memory budget is used up: new documents are rejected"),
         }
+    }
+}
+
+impl Engine {
+    /// Returns the memory in use, and which writes it admits.
+    pub fn memory(&self) -> Memory {
+        self.shared.budget.memory()
+    }
+
+    /// Checks whether the memory budget admits documents now: many at once if `is_bulk`, otherwise one.
+    /// [`Engine::write`] makes the same check.
+    ///
+    /// # Errors
+    /// [`EngineError::MemoryFull`].
+    pub fn admit(&self, is_bulk: bool) -> Result<(), EngineError> {
+        self.shared.budget.admit(is_bulk)
     }
 }
 

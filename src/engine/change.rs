@@ -267,33 +267,6 @@ pub(super) fn differing(
     pairs.find(|(a, b)| a != b).map(|((setting, stored), (_, wanted))| (setting, stored, wanted))
 }
 
-impl CollectionSettings {
-    /// The distance for this `k` or this similarity threshold; the collection's own if both are `None`.
-    ///
-    /// # Errors
-    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have this distance.
-    pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
-        let invalid = |detail: String| Err(EngineError::Invalid { field: "threshold", detail });
-        match (k, threshold, self.signatures) {
-            (None, None, _) => Ok(self.k),
-            (Some(_), Some(_), _) => {
-                invalid("k and threshold both say how near documents must be; leave one out".to_owned())
-            }
-            (Some(k), None, _) if k <= self.most() => Ok(k),
-            (Some(k), None, _) => Err(EngineError::Distance { k, most: self.most() }),
-            (None, Some(_), None) => invalid(
-                "threshold is for collections of signatures, such as those with profile minhash-copies; in \
-                 this collection distance is a number of bits, k"
-                    .to_owned(),
-            ),
-            (None, Some(threshold), _) if !(0.0..=1.0).contains(&threshold) => {
-                invalid(format!("threshold is {threshold}; it ranges from 0 to 1"))
-            }
-            (None, Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
-        }
-    }
-}
-
 /// A collection that was created or changed.
 #[derive(Clone, Debug)]
 pub struct Changed {

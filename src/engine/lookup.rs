@@ -11,7 +11,7 @@ use super::registry::Collection;
 use super::shared::Shared;
 use super::{Answer, Engine, EngineError, Judge, Match, Query};
 use crate::call;
-use crate::ids::Hash;
+use crate::ids::{DocumentId, Hash};
 use crate::index::{GROUP, stay};
 use crate::pool::Cancel;
 
@@ -60,7 +60,8 @@ impl<'a> WorkBudget<'a> {
 
 impl Engine {
     /// Answers queries in order on this thread while the budget lasts, and passes the answers to `each`.
-    /// Returns how many it answered. The queries must have passed [`Collection::check`].
+    /// Returns how many it answered: none on a server that lacks documents (see
+    /// [`Engine::answer_everywhere`]). The queries must have passed [`Collection::check`].
     ///
     /// # Errors
     /// [`EngineError::Store`], [`EngineError::NoMemory`], and [`EngineError::Pool`] if the work is cancelled.
@@ -71,6 +72,10 @@ impl Engine {
         budget: &mut WorkBudget<'_>,
         each: &mut dyn FnMut(Answer),
     ) -> Result<usize, EngineError> {
+        // The documents of other servers are missing, so they are asked instead.
+        if self.everywhere.is_some() && self.is_part() {
+            return Ok(0);
+        }
         answer_on(&self.shared, collection, queries, budget, each)
     }
 
@@ -121,6 +126,18 @@ impl Collection {
             }
             None => Ok(()),
         }
+    }
+}
+
+impl Query {
+    /// Whether the document is excluded by its id alone.
+    pub(super) fn excludes(&self, id: &DocumentId) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.excludes(id))
+    }
+
+    /// Whether rows must be read to apply the filter.
+    pub(super) fn needs_row(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.needs_row())
     }
 }
 

@@ -328,14 +328,6 @@ impl Engine {
         self.command(|reply| Command::DeleteCollection { name, condition, reply }).await
     }
 
-    /// The collection of this name, for queries.
-    ///
-    /// # Errors
-    /// [`EngineError::NoCollection`] if there is none.
-    pub fn find(&self, name: &CollectionName) -> Result<Arc<Collection>, EngineError> {
-        self.shared.registry.get(name)
-    }
-
     /// Returns the state of a collection.
     pub fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError> {
         self.shared.info(self.shared.registry.get(name)?.as_ref())
@@ -344,12 +336,6 @@ impl Engine {
     /// All collections in the order of their names.
     pub fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError> {
         self.shared.registry.all().iter().map(|collection| self.shared.info(collection)).collect()
-    }
-
-    /// Returns the settings of a collection. It is cheaper than [`Engine::collection`], because every
-    /// request calls it.
-    pub fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError> {
-        Ok(self.shared.registry.get(name)?.settings())
     }
 
     /// Streams a backup: a snapshot of the collection that concurrent writes do not affect. `now_ms` is
@@ -405,20 +391,6 @@ impl Engine {
             })
         };
         self.blocking(read).await
-    }
-
-    /// Returns the memory in use, and which writes it admits.
-    pub fn memory(&self) -> Memory {
-        self.shared.budget.memory()
-    }
-
-    /// Checks whether the memory budget admits documents now: many at once if `is_bulk`, otherwise one.
-    /// [`Engine::write`] makes the same check.
-    ///
-    /// # Errors
-    /// [`EngineError::MemoryFull`].
-    pub fn admit(&self, is_bulk: bool) -> Result<(), EngineError> {
-        self.shared.budget.admit(is_bulk)
     }
 
     /// Whether the engine is operational.

@@ -18,7 +18,7 @@ use super::marks::Counts;
 use super::posting_cache::Epoch;
 use super::traffic::Traffic;
 use super::writer::Command;
-use crate::engine::{CollectionSettings, EngineError, Version};
+use crate::engine::{CollectionSettings, Engine, EngineError, Version};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
 use crate::store::{CollectionRecord, Row};
@@ -200,6 +200,38 @@ impl Collection {
     }
 }
 
+impl CollectionSettings {
+    /// The maximum distance between two documents.
+    pub fn most(&self) -> u32 {
+        self.signatures.map_or(self.width.bits(), |shape| u32::from(shape.cells))
+    }
+
+    /// The distance for this `k` or this similarity threshold; the collection's own if both are `None`.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have this distance.
+    pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
+        let invalid = |detail: String| Err(EngineError::Invalid { field: "threshold", detail });
+        match (k, threshold, self.signatures) {
+            (None, None, _) => Ok(self.k),
+            (Some(_), Some(_), _) => {
+                invalid("k and threshold both say how near documents must be; leave one out".to_owned())
+            }
+            (Some(k), None, _) if k <= self.most() => Ok(k),
+            (Some(k), None, _) => Err(EngineError::Distance { k, most: self.most() }),
+            (None, Some(_), None) => invalid(
+                "threshold is for collections of signatures, such as those with profile minhash-copies; in \
+                 this collection distance is a number of bits, k"
+                    .to_owned(),
+            ),
+            (None, Some(threshold), _) if !(0.0..=1.0).contains(&threshold) => {
+                invalid(format!("threshold is {threshold}; it ranges from 0 to 1"))
+            }
+            (None, Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
+        }
+    }
+}
+
 pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
     CollectionSettings {
         profile: record.profile,
@@ -236,6 +268,22 @@ pub(super) fn record_of(
         keep_text: settings.keep_text,
         expires_in: settings.expires_in,
         created_ms,
+    }
+}
+
+impl Engine {
+    /// The collection of this name, for queries.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if there is none.
+    pub fn find(&self, name: &CollectionName) -> Result<Arc<Collection>, EngineError> {
+        self.shared.registry.get(name)
+    }
+
+    /// Returns the settings of a collection. It is cheaper than [`Engine::collection`], because every
+    /// request calls it.
+    pub fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError> {
+        Ok(self.shared.registry.get(name)?.settings())
     }
 }
 

@@ -52,13 +52,6 @@ pub struct CollectionSettings {
     pub expires_in: Option<u64>,
 }
 
-impl CollectionSettings {
-    /// The maximum distance between two documents.
-    pub fn most(&self) -> u32 {
-        self.signatures.map_or(self.width.bits(), |shape| u32::from(shape.cells))
-    }
-}
-
 /// The current state of a collection.
 #[derive(Clone, Debug)]
 pub struct CollectionInfo {
@@ -248,18 +241,6 @@ pub struct Query {
     pub scan: bool,
     /// The document that the query is about. Documents that are marked with it are left out.
     pub document: Option<DocumentId>,
-}
-
-impl Query {
-    /// Whether the document is excluded by its id alone.
-    pub(super) fn excludes(&self, id: &DocumentId) -> bool {
-        self.filter.as_ref().is_some_and(|filter| filter.excludes(id))
-    }
-
-    /// Whether rows must be read to apply the filter.
-    pub(super) fn needs_row(&self) -> bool {
-        self.filter.as_ref().is_some_and(|filter| filter.needs_row())
-    }
 }
 
 /// A document within k of the query.

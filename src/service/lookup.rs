@@ -93,9 +93,6 @@ impl Service {
         let engine = self.engine()?;
         let collection = engine.find(collection)?;
         let mut queries = Vec::with_capacity(GROUP_SIZE);
-        if engine.is_part() {
-            return Ok((!asks.is_empty()).then_some(Pending { collection, queries, asks, bytes: 0 }));
-        }
         let (mut answered, mut bytes, mut tally) = (0, 0, Tally::default());
         while answered < asks.len() {
             let mut failed = None;
@@ -144,9 +141,6 @@ impl Service {
             return Ok(pending(collection, Vec::new(), vec![ask]));
         };
         let (mut budget, mut found) = (WorkBudget::INLINE, None);
-        if engine.is_part() {
-            return Ok(pending(collection, vec![query], Vec::new()));
-        }
         engine.answer(&collection, std::slice::from_ref(&query), &mut budget, &mut |answer| {
             found = Some(self.counted(&collection, &query, None, answer));
         })?;
@@ -274,10 +268,8 @@ impl Service {
         collection: &Arc<Collection>,
         query: Query,
     ) -> Result<Answer, ServiceError> {
-        let (query, engine) = ([query], self.engine()?);
-        let at_once =
-            if engine.is_part() { None } else { answered(engine, collection, &query, WorkBudget::INLINE)? };
-        let mut answers = match at_once {
+        let query = [query];
+        let mut answers = match answered(self.engine()?, collection, &query, WorkBudget::INLINE)? {
             Some(answers) => answers,
             None => self.answers_of_pool(collection, &query.into(), 0..1).await?,
         };
