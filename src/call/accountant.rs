@@ -153,9 +153,6 @@ impl Accountant {
     }
 
     pub(super) fn release(&self, client: Client, bytes: usize) {
-        if bytes == 0 {
-            return;
-        }
         let mut totals = self.totals.lock();
         totals.all -= bytes;
         if let Some(own) = totals.clients.get_mut(&client) {

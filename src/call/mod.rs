@@ -115,7 +115,10 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.accountant.release(self.client, *self.kept.get_mut());
+        let kept = *self.kept.get_mut();
+        if kept > 0 {
+            self.accountant.release(self.client, kept);
+        }
     }
 }
 

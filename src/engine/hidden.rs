@@ -192,7 +192,7 @@ impl Writer {
     fn begin_hidden(&mut self, wanted: HiddenRecord) -> Result<Arc<Collection>, EngineError> {
         let (shared, name) = (Arc::clone(&self.shared), &wanted.record.name);
         if let Some(source) = wanted.source {
-            self.refuse_other(name, source)?;
+            self.shared.registry.refuse_other(name, source)?;
             if let Some((_, server)) = shared.hidden.owner_for(source) {
                 return Err(EngineError::ReindexedBy { name: name.clone(), server });
             }

@@ -122,8 +122,9 @@ impl Engine {
         admission: Admission,
     ) -> Result<Receipt, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        if let Some(wanted) = made_for {
-            is_of(&collection, wanted)?;
+        let settings = collection.settings();
+        if let Some(wanted) = made_for.filter(|wanted| !std::ptr::eq(*wanted, Arc::as_ptr(&settings))) {
+            is_of(&collection, &settings, wanted)?;
         }
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
@@ -132,9 +133,10 @@ impl Engine {
         if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
             // A caller that waits for capacity sends bulk data.
             self.admit(admission == Admission::Wait)?;
-            self.admit_to_log(admission == Admission::Wait)?;
+            if self.following.is_some() {
+                self.admit_to_log(admission == Admission::Wait)?;
+            }
         }
-        let settings = collection.settings();
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
         if let (Some(everywhere), Some(following)) = (&self.everywhere, &self.following) {
             operations.iter().try_for_each(refuse_in_partitions)?;
@@ -285,8 +287,12 @@ pub(super) fn parts<T>(operations: Vec<T>, most: usize, size: impl Fn(&T) -> usi
 
 /// Checks the settings again: the name may belong to another collection than the one for which the documents
 /// were made.
-fn is_of(collection: &Collection, made_for: &CollectionSettings) -> Result<(), EngineError> {
-    let Some((setting, stored, wanted)) = differing(&collection.settings(), made_for) else {
+fn is_of(
+    collection: &Collection,
+    settings: &CollectionSettings,
+    made_for: &CollectionSettings,
+) -> Result<(), EngineError> {
+    let Some((setting, stored, wanted)) = differing(settings, made_for) else {
         return Ok(());
     };
     Err(collection.not_for_this(|name| EngineError::SettingsConflict { name, setting, stored, wanted }))

@@ -332,7 +332,7 @@ impl Writer {
     ) -> Result<usize, EngineError> {
         self.refuse_read_only()?;
         let shared = Arc::clone(&self.shared);
-        self.refuse_gone(&shared, collection)?;
+        shared.refuse_gone(collection)?;
         let mut plan = Plan::new(&shared.store, self.last, self.now_ms())?;
         let (changed, are_added) = match change {
             MarkChange::Add(marks) => (plan.add_marks(collection.id, marks)?, true),

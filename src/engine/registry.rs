@@ -317,6 +317,14 @@ impl Registry {
         }
     }
 
+    /// Refuses what was prepared for a collection that does not have this name any more.
+    pub(super) fn refuse_other(&self, name: &CollectionName, id: CollectionId) -> Result<(), EngineError> {
+        match self.find(name) {
+            Some(now) if now.id == id => Ok(()),
+            _ => Err(self.missing(name.clone())),
+        }
+    }
+
     /// The collection with this number.
     pub(super) fn with_id(&self, id: CollectionId) -> Option<Arc<Collection>> {
         self.0.load().values().find(|collection| collection.id == id).map(Arc::clone)

@@ -254,28 +254,8 @@ impl Writer {
         Ok(std::mem::take(followed))
     }
 
-    /// Refuses a write to a collection that has been deleted or replaced, or is about to be replaced.
-    pub(super) fn refuse_gone(&self, shared: &Shared, collection: &Collection) -> Result<(), EngineError> {
-        self.refuse_other(&collection.name, collection.id)?;
-        if shared.hidden.has_frozen(collection.id) {
-            return Err(EngineError::Switching(collection.name.clone()));
-        }
-        Ok(())
-    }
-
-    /// Refuses what was prepared for a collection that does not have this name any more.
-    pub(super) fn refuse_other(&self, name: &CollectionName, id: CollectionId) -> Result<(), EngineError> {
-        match self.shared.registry.find(name) {
-            Some(now) if now.id == id => Ok(()),
-            _ => Err(self.shared.registry.missing(name.clone())),
-        }
-    }
-
     /// Records the documents that a plan touches in collections that are being reindexed.
     pub(super) fn follow_documents(&mut self, plan: &Plan<'_>) {
-        if self.followed.is_empty() {
-            return;
-        }
         for (of, id) in plan.touched_ids() {
             if let Some(followed) = self.followed.get_mut(of) {
                 followed.documents.insert(id.clone());

@@ -129,6 +129,15 @@ impl Shared {
         self.store.check_room().map_err(|error| EngineError::DiskFull(error.to_string()))
     }
 
+    /// Refuses a write to a collection that has been deleted or replaced, or is about to be replaced.
+    pub(super) fn refuse_gone(&self, collection: &Collection) -> Result<(), EngineError> {
+        self.registry.refuse_other(&collection.name, collection.id)?;
+        if self.hidden.has_frozen(collection.id) {
+            return Err(EngineError::Switching(collection.name.clone()));
+        }
+        Ok(())
+    }
+
     /// Keeps the first reason: it is the cause, and later ones follow from it.
     pub(super) fn set_read_only(&self, reason: String) {
         self.read_only.lock().get_or_insert(reason);

@@ -331,9 +331,12 @@ impl Writer {
                 self.next_place = plan.next_place;
                 let soonest = plan.soonest_ms().unwrap_or(u64::MAX);
                 self.shared.next_expiry_ms.fetch_min(soonest, Ordering::SeqCst);
+                let changes_clusters = !plan.clusters.is_empty();
                 let (batch, hashes) = plan.into_batch();
                 let failed = self.commit(batch, &touched, &hashes).err();
-                self.clusters_after_commit();
+                if changes_clusters {
+                    self.clusters_after_commit();
+                }
                 failed.map(|error| self.not_committed(&error))
             }
             // Nothing was written. But a store that cannot be read must not be written to.
@@ -374,8 +377,12 @@ impl Writer {
             touched.insert(collection.id, collection);
         }
         plan.and_then(|mut plan| {
-            self.follow_documents(&plan);
-            self.change_clusters(&mut plan, touched)?;
+            if !self.followed.is_empty() {
+                self.follow_documents(&plan);
+            }
+            if !plan.touched.is_empty() {
+                self.change_clusters(&mut plan, touched)?;
+            }
             Ok(plan)
         })
     }
@@ -387,7 +394,7 @@ impl Writer {
         collection: &Collection,
         operations: Vec<(Operation, Option<Checked>)>,
     ) -> Result<Outcomes, StoreError> {
-        if let Err(error) = self.refuse_gone(shared, collection) {
+        if let Err(error) = shared.refuse_gone(collection) {
             return Ok(Err(error));
         }
         plan.reserve(operations.len());
