@@ -47,7 +47,6 @@ mod salvage;
 mod trees;
 mod verify;
 mod view;
-mod views;
 
 use std::fs;
 use std::path::Path;

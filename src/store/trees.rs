@@ -24,7 +24,7 @@ use super::codec::COPY;
 use super::error::StoreError;
 use super::pace::{Pace, Paced};
 use super::records::Lists;
-use super::views::Views;
+use super::view::Views;
 use crate::ids::Width;
 
 /// The number of trees.

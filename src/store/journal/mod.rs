@@ -12,8 +12,7 @@
 //!
 //! *Absent*: what a payload means.
 
-mod active;
-mod mark;
+mod files;
 mod salvage;
 mod segment;
 
@@ -23,8 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::StoreError;
-use active::Active;
-use mark::Mark;
+use files::{Active, Mark};
 pub(super) use salvage::{Lost, salvage};
 use segment::{HEAD, RECORD};
 
@@ -343,7 +341,7 @@ pub(super) fn sync_directory(dir: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use super::active::AHEAD;
+    use super::files::AHEAD;
     use super::*;
 
     const STORE: u64 = 11;

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::mark::Mark;
+use super::files::Mark;
 use super::segment::{self, HEAD, Record};
 use super::segments;
 use crate::store::error::StoreError;
