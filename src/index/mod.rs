@@ -11,7 +11,7 @@
 //! | `buckets`, `shard` | the table of a block, for many hashes |
 //! | `block` | the stored form of a hash |
 //! | `sharded` | the index: all tables, for readers and writers |
-//! | `probe`, `batch` | reading the tables |
+//! | `probe` | reading the tables |
 //! | `pairs` | all near pairs of a list: a join instead of lookups |
 //! | `bulk` | building all tables at once |
 //! | `memory` | cache lines, prefetching, epochs and vector instructions |
@@ -28,7 +28,6 @@
 
 mod band_table;
 mod bands;
-mod batch;
 mod block;
 mod buckets;
 mod bulk;
@@ -47,7 +46,6 @@ mod sharded;
 mod table;
 
 pub use bands::Bands;
-pub use batch::GROUP;
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
 pub use erased::{HashIndex, Subject, index_for, of_width};
@@ -57,4 +55,4 @@ pub use plan::Plan;
 pub use probe::Touched;
 pub use progress::Progress;
 pub use scan::{Neighbour, scan};
-pub use sharded::{Index, Report};
+pub use sharded::{GROUP, Index, Report};

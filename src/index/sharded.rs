@@ -42,7 +42,7 @@ use super::block::Filed;
 use super::layout::{Kind, Layout, Thresholds, insert_new};
 use super::memory::{Pin, Replaceable, pin, step};
 use super::plan::Plan;
-use super::probe::{Question, Touched, adapted, probe, probe_all};
+use super::probe::{Question, Touched, adapted, prefetch_query, probe, probe_all};
 use super::scan::Neighbour;
 
 /// How a query was answered.
@@ -101,6 +101,9 @@ const MIGRATION_PACE: usize = 8;
 const BATCH: usize = 1 << 15;
 const BATCH_SHARE: usize = 8;
 const LARGEST_BATCH: usize = 1 << 20;
+/// The number of queries whose runs are prefetched together: about as many as the processor fetches at a
+/// time.
+pub const GROUP: usize = 8;
 
 impl<W: Filed> Default for Index<W> {
     fn default() -> Index<W> {
@@ -271,6 +274,17 @@ impl<W: Filed> Index<W> {
             probe_all(layout, &question, (found, &mut touched), pin);
             Report { plan: None, scanned: true, touched: of_scan(touched, hashes) }
         })
+    }
+
+    /// Prefetches the memory that lookups of these queries within `k` read first, without waiting. It is
+    /// useful for at most [`GROUP`] queries at a time, directly before their lookups.
+    pub fn prefetch(&self, queries: impl IntoIterator<Item = W>, k: u32) {
+        if let Some(plan) = self.plan(k) {
+            let (pin, hashes) = (pin(), self.len());
+            queries
+                .into_iter()
+                .for_each(|query| prefetch_query(self.layout(&pin), plan, query, hashes, &pin));
+        }
     }
 
     /// As [`Index::within`], with given radii and given numbers of prefix bits, one for each of
