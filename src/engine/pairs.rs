@@ -1,10 +1,11 @@
-//! All pairs of near documents of a collection, of one moment, by distance and ids.
+//! All pairs of near documents of a collection at one moment, in the order of distance, then ids.
 //!
-//! The hashes and ids of a view are held in memory; the pairs may be far more than memory holds. They are
-//! found in rounds. A round goes through all near pairs of hashes and keeps the first [`ROUND`] pairs of
-//! documents after those that were returned. As soon as it has so many it passes over greater distances.
+//! The hashes and ids of a view are held in memory. There may be far more pairs than memory holds, so they
+//! are found in rounds. A round goes through all near pairs of hashes and keeps the first [`ROUND`] pairs of
+//! documents after those that were returned. Once it has that many, it skips pairs at greater distances.
 //!
-//! Costs: about 50 bytes a document and its id, twice its signature; a join of all hashes for each round.
+//! Costs: for each document about 50 bytes, its id, and twice its signature; for each round a join of all
+//! hashes.
 //! The work is done in slices on the pool, so that other bulk work takes turns with it.
 //!
 //! *Absent*: how near hashes are found (`index/pairs`), similarity of texts.
@@ -26,15 +27,15 @@ use crate::store::View;
 
 /// Maximum number of concurrent lists of pairs: each keeps a processor busy.
 pub(super) const LISTS: usize = 1;
-/// The pairs of a round. Up to twice as many are held.
+/// The number of pairs of a round. Up to twice as many are held.
 const ROUND: usize = 1 << 19;
-/// The pairs that are returned at a time.
+/// The number of pairs that are returned at a time.
 const PAGE: usize = 1 << 10;
-/// The bytes of two pages and their lines, about.
+/// Approximate bytes of two pages and their lines.
 const PAGES: usize = 1 << 20;
 /// The time after which other bulk work gets a turn.
 const SLICE: Duration = Duration::from_millis(50);
-/// The documents between two reservations of memory.
+/// The number of documents between two reservations of memory.
 const DOCUMENTS: usize = 1 << 13;
 /// The bytes of a document besides its id, signature and hash: its number, the end of its id, and the run of
 /// its hash. The hash is in memory twice: in two forms while documents are read and sorted, later in two
@@ -168,7 +169,7 @@ impl Engine {
         self.pool.run(Patience::Bulk, read).await?
     }
 
-    /// The next pairs in their order, and the others; `None` if there are no more.
+    /// Returns the next pairs in order, and the rest; `None` if there are no more.
     ///
     /// # Errors
     /// [`EngineError::NoMemory`].
@@ -343,7 +344,7 @@ impl Pairs {
         }
     }
 
-    /// Leaves the first pairs of the round.
+    /// Keeps only the first pairs of the round.
     fn truncate(&mut self) {
         if self.kept.len() > ROUND {
             let (_, bound, _) = self.kept.select_nth_unstable(ROUND);

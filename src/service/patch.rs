@@ -1,4 +1,4 @@
-//! Changes of stored documents: their metadata and their expiry. The text, its fingerprint and all else stay.
+//! Changes of stored documents: their metadata and their expiry. The rest stays.
 //!
 //! The metadata is changed by the rules of JSON merge patch (RFC 7396). Members that the patch does not name
 //! keep their exact text, with all digits of their numbers.
@@ -14,7 +14,7 @@ use super::error::ServiceError;
 use crate::engine::{Admission, Condition, Document, Operation, Outcome, Version};
 use crate::ids::{CollectionName, DocumentId};
 
-/// How often a change is tried if other writes of the document come between.
+/// Maximum number of attempts. One fails if the document is written between its read and its write.
 const ATTEMPTS: usize = 16;
 
 /// The change of a document.
@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 16;
 pub struct Patch {
     /// The merge patch of the metadata: an object, or `null` to remove it. `None` to keep it.
     pub metadata: Option<Box<RawValue>>,
-    /// When it expires; `None` to keep that.
+    /// When it expires; `None` to keep the present expiry.
     pub expires: Option<Expires>,
 }
 
@@ -30,8 +30,8 @@ impl Service {
     /// Changes a document if the condition holds. Returns what was stored, without the text.
     ///
     /// # Errors
-    /// [`ServiceError::NoDocument`], [`ServiceError::Condition`], or [`ServiceError::Overtaken`] if other
-    /// writes of the document came between each time.
+    /// [`ServiceError::NoDocument`], [`ServiceError::Condition`], or [`ServiceError::Overtaken`] if another
+    /// write made every attempt fail.
     pub async fn patch(
         &self,
         collection: &CollectionName,
@@ -83,7 +83,7 @@ impl Preparation {
         if let Some(expires) = patch.expires {
             row.expires_ms = self.expires_ms(expires)?;
         }
-        // As the writer does it.
+        // The writer computes the same time.
         row.written_ms = self.now_ms.max(row.written_ms + 1);
         Ok(())
     }

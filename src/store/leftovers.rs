@@ -21,7 +21,7 @@ use lsm_tree::{AbstractTree, AnyTree};
 use parking_lot::Mutex;
 
 use super::error::StoreError;
-use super::pointer::{Pointer, is_astray};
+use super::pointer::{Pointer, names_another};
 use super::rehashed;
 
 /// The directories of a tree that flushes and compactions write to.
@@ -54,7 +54,7 @@ struct State {
     pointer: Pointer,
     /// Whether the pointer may name a version that the tree in memory does not have. No work begins before
     /// it is put back.
-    is_astray: bool,
+    names_another: bool,
 }
 
 impl State {
@@ -63,9 +63,9 @@ impl State {
         if self.running > 0 {
             return Ok(());
         }
-        if self.is_astray {
+        if self.names_another {
             self.pointer.put_back(tree)?;
-            self.is_astray = false;
+            self.names_another = false;
         }
         let known = self.known.take();
         if let Some(known) = known.filter(|_| self.has_leftovers && !self.is_unsure) {
@@ -114,7 +114,7 @@ impl Work {
     fn begin(&self, tree: &AnyTree) -> Result<(), StoreError> {
         let mut state = self.state.lock();
         state.settle(tree)?;
-        if state.is_astray {
+        if state.names_another {
             // Other work is running, and puts the pointer back when it ends.
             return Err(StoreError::Full { free: 0, wanted: 0 });
         }
@@ -138,7 +138,7 @@ impl Work {
             }
             End::Cut => {
                 state.has_leftovers = true;
-                state.is_astray |= is_astray(tree);
+                state.names_another |= names_another(tree);
             }
             End::Failed | End::Panicked => state.is_unsure = true,
         }
@@ -230,7 +230,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::store::pointer::lead_astray;
+    use crate::store::pointer::name_next_version;
     use crate::store::trees::Trees;
 
     fn full() -> StoreError {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_astray_is_put_back_before_leftovers_are_deleted_and_work_begins() {
+    fn a_pointer_to_another_version_is_put_back_before_leftovers_are_deleted_and_work_begins() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let (tree, work) = (filled(&trees), Work::default());
@@ -323,26 +323,26 @@ mod tests {
         // The pointer cannot be written: a directory has the name of the file that is renamed to it.
         let failed = work.run(tree, |tree| {
             unfinished(tree, 77);
-            lead_astray(tree);
+            name_next_version(tree);
             fs::create_dir(&partial).unwrap();
             Err::<(), _>(full())
         });
         assert!(failed.unwrap_err().is_full());
-        assert!(is_astray(tree) && files(tree).contains(&(TABLES, 77)));
-        assert!(work.run(tree, |_| Ok(())).is_err(), "work began although the pointer is astray");
+        assert!(names_another(tree) && files(tree).contains(&(TABLES, 77)));
+        assert!(work.run(tree, |_| Ok(())).is_err(), "work began although the pointer names another version");
         fs::remove_dir(&partial).unwrap();
         work.run(tree, |_| Ok(())).unwrap();
         assert_eq!((fs::read(&pointer).unwrap(), files(tree)), (own, before));
     }
 
     #[test]
-    fn no_work_begins_beside_other_work_while_the_pointer_is_astray() {
+    fn no_work_begins_beside_other_work_while_the_pointer_names_another() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let (tree, work) = (filled(&trees), Work::default());
         let outer = work.run(tree, |tree| {
             let cut = |tree: &AnyTree| {
-                lead_astray(tree);
+                name_next_version(tree);
                 Err::<(), _>(full())
             };
             assert!(work.run(tree, cut).is_err());
@@ -353,7 +353,7 @@ mod tests {
             Ok(())
         });
         outer.unwrap();
-        assert!(!is_astray(tree));
+        assert!(!names_another(tree));
         work.run(tree, |_| Ok(())).unwrap();
     }
 

@@ -2,10 +2,10 @@
 //!
 //! If the disk becomes full at the end of a flush or a compaction, this file can name a version that the
 //! tree in memory does not have. The next try would overwrite that version's file with another one, and a
-//! kill at this moment would leave a name with the checksum of the earlier file. So the file is put back to
+//! kill at this moment would leave a name with the checksum of the earlier file. So this file is made to name
 //! the version in memory first.
 //!
-//! *Absent*: the decision when no work is running on the tree (`leftovers`).
+//! *Absent*: when no work runs on the tree, which `leftovers` decides.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -62,9 +62,9 @@ impl Pointer {
     }
 }
 
-/// Whether the file does not name the version in memory. That may also be so for a moment while another
+/// Whether the file names another version than the one in memory. It does so for a moment, too, while another
 /// thread replaces the version.
-pub(super) fn is_astray(tree: &AnyTree) -> bool {
+pub(super) fn names_another(tree: &AnyTree) -> bool {
     !names_current(tree, read(tree).as_deref())
 }
 
@@ -83,7 +83,7 @@ fn names_current(tree: &AnyTree, pointer: Option<&[u8]>) -> bool {
 
 /// Overwrites the file with one that names the version after the current one, as a full disk can do.
 #[cfg(test)]
-pub(super) fn lead_astray(tree: &AnyTree) {
+pub(super) fn name_next_version(tree: &AnyTree) {
     let mut content = read(tree).unwrap();
     content[..8].copy_from_slice(&(tree.current_version().id() + 1).to_le_bytes());
     fs::write(path(tree), content).unwrap();
@@ -95,16 +95,16 @@ mod tests {
     use crate::store::trees::Trees;
 
     #[test]
-    fn a_pointer_astray_is_put_back() {
+    fn a_pointer_to_another_version_is_put_back() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let tree = &trees.all()[0];
         let (before, mut pointer) = (read(tree), Pointer::default());
         pointer.keep(tree);
-        assert!(before.is_some() && !is_astray(tree));
-        lead_astray(tree);
-        assert!(is_astray(tree));
-        // The content that is astray is not kept.
+        assert!(before.is_some() && !names_another(tree));
+        name_next_version(tree);
+        assert!(names_another(tree));
+        // The content that names another version is not kept.
         pointer.keep(tree);
         pointer.put_back(tree).unwrap();
         assert_eq!(read(tree), before);
@@ -119,7 +119,7 @@ mod tests {
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let tree = &trees.all()[0];
         let mut pointer = Pointer::default();
-        lead_astray(tree);
+        name_next_version(tree);
         pointer.keep(tree);
         let error = pointer.put_back(tree).unwrap_err();
         assert!(!error.is_full() && error.to_string().contains("current"), "{error}");

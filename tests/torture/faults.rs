@@ -85,7 +85,7 @@ async fn examine(server: &Server, context: &str) -> Effect {
         );
     }
     if status == 200 {
-        // The ledger does not have the probe document, so that it must be deleted before the audit.
+        // The ledger does not have the probe document, so it must be deleted before the audit.
         let (status, answer) = write().await;
         // The fault reports a full disk for one file, while readiness checks the real disk, which has free
         // space.
@@ -188,7 +188,7 @@ async fn check_fault(origin: &Bench, point: &Point, fault: Fault, stop: bool) ->
             Effect::NotStarted
         }
     };
-    let met = strace::was_met(&bench.data);
+    let is_injected = strace::was_injected(&bench.data);
     let restarted = Server::launch(serve(&bench.data, &[])).await;
     let server = restarted.unwrap_or_else(|ended| panic!("{context}: no start after it: {ended:?}"));
     if effect == Effect::Probed {
@@ -197,7 +197,7 @@ async fn check_fault(origin: &Bench, point: &Point, fault: Fault, stop: bool) ->
     }
     bench.audit(&server, &context).await;
     server.kill();
-    (effect, met)
+    (effect, is_injected)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -215,22 +215,22 @@ async fn a_disk_that_fails_at_any_call_loses_no_acknowledged_write() {
     let count = all.len();
     rng.shuffle(&mut all);
     all.truncate(cycles(50));
-    let mut met = 0;
+    let mut injected = 0;
     let mut table: BTreeMap<(String, Effect), usize> = BTreeMap::new();
     for (point, fault) in &all {
-        let (effect, is_met) = check_fault(&origin, point, *fault, rng.bool()).await;
-        met += usize::from(is_met);
+        let (effect, is_injected) = check_fault(&origin, point, *fault, rng.bool()).await;
+        injected += usize::from(is_injected);
         // Only the journal counts here: the file `mark` is synced at checkpoints, the last of which follows
         // the examination.
         let acknowledges = point.call == "fdatasync" && point.file.ends_with(".journal");
-        if is_met && acknowledges && matches!(fault, Fault::Once("EIO") | Fault::Always("EIO")) {
+        if is_injected && acknowledges && matches!(fault, Fault::Once("EIO") | Fault::Always("EIO")) {
             let held = matches!(effect, Effect::ReadOnly | Effect::NotStarted | Effect::Probed);
             assert!(held, "{fault:?} at {point:?}: {effect:?} after a sync that failed");
         }
         *table.entry((point.call.clone(), effect)).or_default() += 1;
     }
-    eprintln!("{} of {count} faults, {met} injected, in {:?}: {table:?}", all.len(), started.elapsed());
-    assert!(met * 4 > all.len(), "hardly a fault was injected");
+    eprintln!("{} of {count} faults, {injected} injected, in {:?}: {table:?}", all.len(), started.elapsed());
+    assert!(injected * 4 > all.len(), "too few faults were injected");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -296,7 +296,7 @@ async fn a_disk_that_does_not_answer_blocks_no_shutdown() {
         async move { Load::steps(&url, &ledger, 40, &mut Rng::with_seed(6)).await }
     });
     for _ in 0..100 {
-        if strace::was_met(&bench.data) {
+        if strace::was_injected(&bench.data) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

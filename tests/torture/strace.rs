@@ -80,7 +80,7 @@ fn injected_calls(data: &Path) -> PathBuf {
 
 /// Whether the fault was injected. It may not be, because concurrent threads can take another order than in
 /// the recording.
-pub fn was_met(data: &Path) -> bool {
+pub fn was_injected(data: &Path) -> bool {
     fs::read_to_string(injected_calls(data)).is_ok_and(|calls| calls.contains("(INJECTED)"))
 }
 

@@ -1,8 +1,8 @@
 //! Near pairs of hashes.
 //!
 //! A hash is cut into blocks, and each block has a radius, as in a [`Plan`](super::super::Plan): two hashes
-//! within k differ by at most the radius in some block. For each block the hashes are sorted by a prefix of
-//! it (counted, then copied to their position). Hashes with one prefix are a run. Every run is compared with
+//! within k differ by at most the radius in some block. For each block a counting sort orders the hashes by a
+//! prefix of it. Hashes with one prefix are a run. Every run is compared with
 //! itself and with the runs whose prefixes differ within the radius. The first block in which a pair is
 //! within the radius reports it.
 //!
@@ -15,11 +15,12 @@ use super::parts::{MAX_BITS, Part, parts};
 use super::{NearPair, NearPairs};
 use crate::ids::Hash;
 
-/// The comparisons of a step, about ten milliseconds, and those that take as long as a pair that is found. So
-/// a step finds few pairs more than the quotient.
+/// The number of comparisons in a step, which takes about ten milliseconds.
 const STEP: u64 = 1 << 24;
+/// The number of comparisons that take as long as reporting a pair. A step reports about `STEP / FOUND` pairs
+/// at most.
 const FOUND: u64 = 1 << 6;
-/// The hashes that are compared at once.
+/// The number of hashes that are compared at once.
 const LANES: usize = 8;
 
 /// Distinct ascending hashes, and where a pass is.

@@ -14,7 +14,7 @@ use super::super::bands::band_hash;
 use super::{NearPair, NearPairs};
 use crate::ids::{Hash, SignatureShape, is_blank};
 
-/// The comparisons of a step, some milliseconds.
+/// The number of comparisons in a step, which takes some milliseconds.
 const STEP: usize = 1 << 16;
 
 /// Signatures in the order of their names, and where a pass is.
@@ -84,7 +84,7 @@ impl SignaturePairs {
         is_first.then(|| u32::from(self.shape.cells) - counted.len() as u32)
     }
 
-    /// Whether so few signatures of a list of sets have an element that it is compared.
+    /// Whether an element of sets is compared: few enough signatures have it.
     fn counts(&self, element: u64) -> bool {
         let from = self.sorted.partition_point(|(other, _)| *other < element);
         let beyond = self.sorted.get(from + SignatureShape::MAX_SHARED);
