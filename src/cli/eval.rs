@@ -14,9 +14,9 @@ use serde::Deserialize;
 use super::Failure;
 use crate::eval::{
     ALIKE, Assumed, Banded, CANDIDATES, CERTAIN, Candidate, Checked, Labels, Measured, MeasuredSigned, Pair,
-    Set, Split, banded, containment_table, distinct_sentences, dropped_table, halves, halves_table, measure,
-    measure_signed, promised_table, recommended_text, report, second_check, set_aside_copies, signed_table,
-    svg, table_by_length, with_edits, with_one_word_replaced, with_pages,
+    Set, Split, banded, candidate_ks, containment_table, distinct_sentences, dropped_table, halves,
+    halves_table, measure, measure_signed, promised_table, recommended_text, report, second_check,
+    set_aside_copies, signed_table, svg, table_by_length, with_edits, with_one_word_replaced, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts};
 use crate::machine::thread_time;
@@ -70,8 +70,8 @@ pub(super) struct EvalArguments {
     #[arg(long, requires = "edits")]
     one_word: bool,
     /// Report by the number of words of a text whether a copy with one word replaced is found, and what the
-    /// fingerprint predicts
-    #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "check", "minhash", "svg"])]
+    /// fingerprint predicts; with --check also what a second check leaves of the pairs within a larger k
+    #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "minhash", "svg"])]
     lengths: bool,
     /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
@@ -261,7 +261,7 @@ fn by_length(arguments: &EvalArguments, profiles: &[&'static Profile], by: &Prof
         let file = if path.is_dir() { documents_of(path)? } else { path.to_owned() };
         let (_, texts) = read_documents(&file, arguments.texts)?;
         eprintln!("{}: lengths", name_of(path));
-        let table = table_by_length(&name_of(path), &texts, profiles, by, arguments.seed);
+        let table = table_by_length(&name_of(path), &texts, profiles, by, arguments.seed, arguments.check);
         std::io::stdout().lock().write_all(table.as_bytes())?;
     }
     Ok(())
@@ -297,19 +297,14 @@ pub(super) fn named(known: Profiles, name: &str) -> Result<&'static Profile, Fai
     Ok(profile)
 }
 
-/// The second check of candidates within 11 and 15 of 64 bits or 23 and 31 of 128, at thresholds from 0.2
-/// to 0.8.
+/// The second check of candidates within each of [`candidate_ks`], at thresholds from 0.2 to 0.8.
 fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String, u32, Vec<Checked>)> {
     let thresholds: Vec<f64> = (4..=16).map(|step| f64::from(step) / 20.0).collect();
     let of = |profile: &&'static Profile| {
-        let ks: &[u32] = match profile.width().bits() {
-            64 => &[11, 15],
-            _ if profile.is_for_short_texts() => &[31, 40],
-            _ => &[23, 31],
-        };
         let id = profile.id().to_string();
-        ks.iter()
-            .map(|&k| (id.clone(), k, second_check(profile, by, set, k, &thresholds)))
+        candidate_ks(profile)
+            .into_iter()
+            .map(|k| (id.clone(), k, second_check(profile, by, set, k, &thresholds)))
             .collect::<Vec<_>>()
     };
     profiles.iter().flat_map(of).collect()

@@ -52,7 +52,7 @@ pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, larg
 pub use recommend::{Recommendation, recommend};
 pub use report::{recommended_text, report};
 pub use sample::Sample;
-pub use second_check::{Checked, second_check};
+pub use second_check::{Checked, candidate_ks, second_check};
 pub use signed::{MeasuredSigned, measure_signed, signed_table};
 pub use skew::{Skew, skew};
 pub use svg::svg;

@@ -1,15 +1,16 @@
 //! Recall and precision by the length of texts, when one word of each text is replaced.
 //!
 //! Where words are not separated by spaces, one character is replaced. A text of n words is n adjacent words
-//! of the set. In a script without spaces it has as many characters as n words have in that set on average.
-//! Beside the counts is what the fingerprints themselves predict ([`crate::fingerprint::Moved`]). Not here:
-//! other edits (`edits`).
+//! of the set; in a set of which most words are not separated by spaces, words are those of the segmenters.
+//! Beside the counts is what the fingerprints themselves predict ([`crate::fingerprint::Moved`]), and, if
+//! wanted, what a second check leaves of the pairs within a larger k. Not here: other edits (`edits`).
 
 use std::convert::Infallible;
 use std::fmt::Write;
 
-use super::{ALIKE, Labels, Set, at_own_k, distinct_sentences, set_aside_copies};
-use crate::features::{Units, is_dense, word_count};
+use super::pieces::{is_unspaced, is_word, pieces};
+use super::{ALIKE, Labels, Set, at_own_k, candidate_ks, distinct_sentences, second_check, set_aside_copies};
+use crate::features::{Units, is_dense};
 use crate::fingerprint::{Fingerprint, Profile, Status};
 use crate::random::Random;
 
@@ -17,7 +18,7 @@ use crate::random::Random;
 const LENGTHS: [usize; 9] = [8, 10, 15, 20, 30, 50, 100, 300, 1_000];
 /// The most texts of one length.
 const TEXTS: usize = 2_000;
-/// The texts by which the words of a set are measured.
+/// The texts that show whether spaces separate the words of a set.
 const SAMPLED: usize = 500;
 /// The number of attempts to find a word that differs.
 const ATTEMPTS: usize = 8;
@@ -54,12 +55,13 @@ fn replaced(text: &str, other: &str, random: &mut Random) -> Option<String> {
     None
 }
 
-/// The words of a text without the marks around them, and where they begin.
+/// The words of a text without the marks around them, and where they begin. What has characters of a script
+/// without spaces is left out, because it may be a whole sentence.
 fn words(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for word in text.split_whitespace() {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-        if !bare.is_empty() {
+        if !bare.is_empty() && !bare.contains(is_unspaced) {
             found.push((bare.as_ptr() as usize - text.as_ptr() as usize, bare));
         }
     }
@@ -71,50 +73,88 @@ fn characters(text: &str) -> Vec<(usize, &str)> {
     found.map(|(at, c)| (at, &text[at..at + c.len_utf8()])).collect()
 }
 
-/// Texts of `length` words each.
-fn pieces(texts: &[String], length: usize) -> Vec<String> {
+/// At most [`TEXTS`] texts of `length` words each.
+fn texts_of_length(texts: &[String], length: usize) -> Vec<String> {
     let sample: Vec<&str> = texts.iter().take(SAMPLED).map(String::as_str).collect();
-    let sample = sample.join(" ");
-    if Units::of(&sample).are_dense() {
-        let of_a_word = sample.chars().count() as f64 / word_count(&sample).max(1) as f64;
-        let all: Vec<char> = texts.iter().flat_map(|text| text.chars().chain(['\n'])).collect();
-        let chunks = all.chunks_exact((of_a_word * length as f64) as usize);
-        return chunks.take(TEXTS).map(|chunk| chunk.iter().collect()).collect();
+    if Units::of(&sample.join(" ")).are_dense() {
+        return segmented(texts, length);
     }
     let all: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
     all.chunks_exact(length).take(TEXTS).map(|chunk| chunk.join(" ")).collect()
 }
 
+/// The same with the words of the segmenters, and what is between and after them.
+fn segmented(texts: &[String], length: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    let (mut open, mut words) = (String::new(), 0);
+    for piece in texts.iter().flat_map(|text| pieces(text).into_iter().chain(["\n"])) {
+        if is_word(piece) {
+            if words == length {
+                found.push(std::mem::take(&mut open));
+                words = 0;
+            }
+            words += 1;
+        }
+        if found.len() == TEXTS {
+            return found;
+        }
+        open.push_str(piece);
+    }
+    found.extend(Some(open).filter(|_| words == length));
+    found
+}
+
+/// The similarity from which a pair passes the second check.
+const SIMILAR: f64 = 0.5;
+/// The second checks that are measured: of texts, and of sketches of the default size.
+const CHECKS: [&str; 2] = ["exact", "256 minima of 1 bits"];
+
 /// A table for each profile: what each text finds at its k, by the length of the texts. `by` gives the
-/// features by which unmarked copies are set aside.
+/// features by which unmarked copies are set aside. With `checks`, each table has the second check, too; it
+/// compares the features of a profile for short texts, and otherwise those of `by`.
 pub fn table_by_length(
     name: &str,
     texts: &[String],
     profiles: &[&'static Profile],
     by: &Profile,
     seed: u64,
+    checks: bool,
 ) -> String {
     let texts = distinct_sentences(texts);
     let sets: Vec<(usize, Set)> =
         LENGTHS.iter().map(|&length| (length, set(&texts, length, by, seed))).collect();
     let mut out = format!("## {name}\n\n");
     for profile in profiles {
-        let _ = writeln!(
-            out,
-            "### {}\n\n| words | texts | mean k | precision | found | predicted | short |\n\
-             |--:|--:|--:|--:|--:|--:|--:|",
-            profile.id()
-        );
+        let of_check = checks.then(|| {
+            let [_, k] = candidate_ks(profile);
+            let by = if profile.is_for_short_texts() { profile } else { by };
+            (k, by)
+        });
+        heading(&mut out, profile, of_check.map(|(k, _)| k));
         for (length, set) in sets.iter().filter(|(_, set)| !set.labels.positive.is_empty()) {
             row(&mut out, profile, *length, set);
+            if let Some((k, by)) = of_check {
+                checked(&mut out, profile, by, set, k);
+            }
+            out.push('\n');
         }
         out.push('\n');
     }
     out
 }
 
+fn heading(out: &mut String, profile: &Profile, checked_within: Option<u32>) {
+    let (mut columns, mut rule) =
+        ("| words | texts | mean k | precision | found | predicted | short |".to_owned(), "--:|".repeat(7));
+    if let Some(k) = checked_within {
+        let _ = write!(columns, " k={k}, texts alike from {SIMILAR} | k={k}, sketches |");
+        rule += &"---|".repeat(CHECKS.len());
+    }
+    let _ = writeln!(out, "### {}\n\n{columns}\n|{rule}", profile.id());
+}
+
 fn set(texts: &[String], length: usize, by: &Profile, seed: u64) -> Set {
-    let mut set = with_one_word_replaced("", pieces(texts, length), seed);
+    let mut set = with_one_word_replaced("", texts_of_length(texts, length), seed);
     let Ok(_) = set_aside_copies(&mut set, by, ALIKE, || Ok::<_, Infallible>(()));
     set
 }
@@ -130,7 +170,7 @@ fn row(out: &mut String, profile: &Profile, length: usize, set: &Set) {
     let k = mean(|made| f64::from(made.k));
     let predicted = mean(|made| made.moved.within(made.k));
     let short = mean(|made| f64::from(u8::from(made.status == Status::Short)));
-    let _ = writeln!(
+    let _ = write!(
         out,
         "| {length} | {} | {k:.1} | {:.3} | {:.3} | {predicted:.3} | {:.0} % |",
         originals.len(),
@@ -138,6 +178,16 @@ fn row(out: &mut String, profile: &Profile, length: usize, set: &Set) {
         found.recall,
         short * 100.0
     );
+}
+
+/// Adds the precision and the share found of each second check to a row.
+fn checked(out: &mut String, profile: &Profile, by: &Profile, set: &Set, k: u32) {
+    let measured = second_check(profile, by, set, k, &[SIMILAR]);
+    for name in CHECKS {
+        if let Some(check) = measured.iter().find(|check| check.by == name) {
+            let _ = write!(out, " {:.3}/{:.3} |", check.found.precision, check.found.recall);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -170,12 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn pieces_have_their_length() {
+    fn texts_have_their_length() {
         let texts = vec!["one two three four".to_owned(), "five six seven".to_owned()];
-        assert_eq!(pieces(&texts, 3), ["one two three", "four five six"]);
-        let texts = vec!["今天的天气很好我们去北京".to_owned(); 4];
-        let lengths: Vec<usize> = pieces(&texts, 4).iter().map(|piece| piece.chars().count()).collect();
-        assert!(lengths.iter().all(|length| (5..9).contains(length)), "{lengths:?}");
+        assert_eq!(texts_of_length(&texts, 3), ["one two three", "four five six"]);
+        let texts = vec!["今天的天气,很好".to_owned(), "我来到北京。用 rust 写".to_owned()];
+        assert_eq!(texts_of_length(&texts, 4), ["今天的天气,很", "好\n我来到北京。"]);
+    }
+
+    #[test]
+    fn a_sentence_without_spaces_is_no_word() {
+        assert_eq!(words("(one) とtwo, three。"), [(1, "one"), (14, "three")]);
+        assert_eq!(words("좋은 날 ㅋㅋ"), [(0, "좋은"), (7, "날"), (11, "ㅋㅋ")]);
     }
 
     #[test]
@@ -183,10 +238,13 @@ mod tests {
         let texts: Vec<String> = (0..40).map(|n| format!("word{n} and others{n}")).collect();
         let profile = Profile::named("copies-64").unwrap();
         let by = Profile::named("pairs-64").unwrap();
-        let table = table_by_length("own", &texts, &[profile], by, 1);
-        let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
-        // 120 words: the lengths 8 to 50 and 100, but one text of 100 words has no other one.
-        assert_eq!(rows.len(), 2 + 7, "{table}");
-        assert!(rows[2].starts_with("| 8 | 15 |"), "{table}");
+        for (checks, columns) in [(false, 7), (true, 9)] {
+            let table = table_by_length("own", &texts, &[profile], by, 1, checks);
+            let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
+            // 120 words: the lengths 8 to 50 and 100, but one text of 100 words has no other one.
+            assert_eq!(rows.len(), 2 + 7, "{table}");
+            assert!(rows[2].starts_with("| 8 | 15 |"), "{table}");
+            assert!(rows.iter().all(|row| row.matches('|').count() == columns + 1), "{table}");
+        }
     }
 }

@@ -25,6 +25,15 @@ pub struct Checked {
 /// The sketches that are measured: the number of minima and the bits of each.
 const SKETCHES: [(usize, u32); 5] = [(64, 1), (128, 1), (256, 1), (64, 4), (128, 8)];
 
+/// The values of k within which the candidates of a profile are measured: a middling and a large one.
+pub fn candidate_ks(profile: &Profile) -> [u32; 2] {
+    match profile.width().bits() {
+        64 => [11, 15],
+        _ if profile.is_for_short_texts() => [31, 40],
+        _ => [23, 31],
+    }
+}
+
 /// Filters the pairs within k by the exact similarity and by every sketch, at each threshold. The profile
 /// `features` gives the features that are compared.
 pub fn second_check(

@@ -5,8 +5,6 @@
 //! ranges of code points, which is faster than the tables and right for all but rare characters. Not here:
 //! the features that a unit is part of (`fingerprint`).
 
-use crate::text::{Dictionary, NewWords, normalise, runs, words};
-
 /// The bytes of a text that are read.
 const READ: usize = 256;
 
@@ -110,15 +108,6 @@ pub fn is_dense(c: char) -> bool {
     matches!(Unit::of(c), Unit::Ideograph | Unit::SouthEastAsian)
 }
 
-/// The number of words of a text, by the segmenter of each script.
-pub fn word_count(text: &str) -> usize {
-    let mut count = 0;
-    for run in runs(&normalise(text)) {
-        words(run, Dictionary::built_in(), NewWords::Split, |_| count += 1);
-    }
-    count
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,7 +126,6 @@ mod tests {
         assert_eq!(counts("ภาษา"), [0, 0, 0, 0, 4]);
         assert_eq!(counts(&"word ".repeat(1_000))[0], 1_016);
         assert!(Units::of("用rust写的字").are_dense() && !Units::of("rust 写").are_dense());
-        assert_eq!(word_count("我来到北京, ok then"), 5);
         assert!(is_dense('写') && !is_dense('a') && !is_dense('。'));
     }
 }
