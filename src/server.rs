@@ -263,7 +263,7 @@ async fn start(
                 // Also if another server of the cluster has created it in the same moment.
                 (_, Ok(made)) => log_default(&made),
                 (Err(error), _) => return Err(ServerError::Default(error)),
-                (Ok(_), Err(error)) => return Err(ServerError::Default(error.into())),
+                (Ok(()), Err(error)) => return Err(ServerError::Default(error.into())),
             }
         }
         Err(error) => return Err(ServerError::Default(error.into())),
