@@ -16,9 +16,9 @@
 //!
 //! # Memory
 //! All collections share one capacity, which is approximate. Postings are packed in blocks: 33 bytes for a
-//! 64-bit hash and an id of 16 bytes. A hash table of their places takes half as much again. When the cache
-//! is full, the oldest block is emptied. An evicted posting is read from the store and cached again at its
-//! next lookup.
+//! 64-bit hash and an id of 16 bytes. A hash table of their places takes half as much again, and nine tenths
+//! if evictions have filled it with the marks of removed places, so that it doubled. When the cache is full,
+//! the oldest block is emptied. An evicted posting is read from the store and cached again at its next lookup.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -370,7 +370,9 @@ mod tests {
             shard.blocks.iter().map(Vec::capacity).sum::<usize>() + shard.places.allocation_size()
         };
         let bytes: usize = cache.shards.iter().map(bytes).sum();
-        assert!(bytes <= 9 << 20, "{bytes}");
+        // With some seeds of the hash function all tables have doubled.
+        let doubled = SHARDS * (4_096 * 9 + 16 + 5 * BLOCK);
+        assert!(bytes <= doubled && doubled < 10_000_000, "{bytes} of {doubled}");
         let none = PostingCache::new(0);
         none.apply_commit(&touched(Hash::from_u64(1), Some(posting("a"))), true);
         assert_eq!(none.get(HERE, Hash::from_u64(1)), None);
