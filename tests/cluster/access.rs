@@ -43,11 +43,14 @@ async fn post(etcd: &Etcd, route: &str, body: Value) -> Value {
     serde_json::from_str(&request.send().await.unwrap().text().await.unwrap()).unwrap()
 }
 
-async fn revoke_all_leases(etcd: &Etcd) {
+/// Returns the number of leases.
+async fn revoke_all_leases(etcd: &Etcd) -> usize {
     let leases = post(etcd, "/v3/lease/leases", json!({})).await;
-    for lease in leases["leases"].as_array().into_iter().flatten() {
+    let leases = leases["leases"].as_array().cloned().unwrap_or_default();
+    for lease in &leases {
         post(etcd, "/v3/lease/revoke", json!({ "ID": lease["ID"] })).await;
     }
+    leases.len()
 }
 
 fn base64(text: &str) -> String {
@@ -263,8 +266,8 @@ async fn servers_agree_and_know_each_other() {
     // etcd ends a lease that is not renewed within a second of its time.
     sleep(ttl + Duration::from_secs(2)).await;
     assert_eq!(listed().await, ["a=1", "b=3"], "leases are renewed");
-    revoke_all_leases(&etcd).await;
-    assert_eq!(listed().await.len(), 0);
+    // A server that renews its lease in this moment is on the list again already.
+    assert_eq!(revoke_all_leases(&etcd).await, 2);
     of_b.update(Bytes::from_static(b"4")).await.unwrap();
     let becomes = async |expected: &[&str], why: &str| {
         let since = Instant::now();
