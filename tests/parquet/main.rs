@@ -1,5 +1,4 @@
-//! Parquet files through `dedupe` and `import`. This is a separate test target because it needs a build with
-//! the feature `parquet`.
+//! Parquet files through `dedupe` and `import`.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics, in its helpers too")]
 
 #[path = "../service/server.rs"]

@@ -9,10 +9,6 @@ mod fields;
 mod gzip;
 mod inputs;
 mod json;
-#[cfg(not(feature = "parquet"))]
-#[path = "no_parquet.rs"]
-pub(super) mod parquet;
-#[cfg(feature = "parquet")]
 pub(super) mod parquet;
 mod table;
 mod tar;
@@ -53,7 +49,7 @@ pub(super) enum Format {
     Tsv,
     /// Web archives: pages of WARC, texts of WET; the URL is the id
     Warc,
-    /// Parquet, if the program is built with it: one document per row
+    /// Parquet: one document per row
     Parquet,
 }
 

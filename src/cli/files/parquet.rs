@@ -4,7 +4,7 @@
 //! the schema, the metadata, the row groups and the compression of the original. Row groups without a row are
 //! left out. Memory: the pages of one column of one row group, and 1,024 of its rows.
 //!
-//! *Absent*: encryption; the compressions LZO, Brotli and LZ4.
+//! *Absent*: encryption; the compression LZO.
 
 use std::fs::File;
 use std::io;
