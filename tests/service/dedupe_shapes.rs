@@ -123,7 +123,7 @@ fn broken_arrays_are_refused_or_left_out() {
             format!("[{one},\n{{\"text\": \"cut"),
             "a.json:2: the file cannot be read further: the array has no end",
         ),
-        (format!("[{one}"), "a.json:1: the file cannot be read further: the array has no end"),
+        (format!("[{one}"), "a.json:1: the file cannot be read: the array has no end"),
         (format!("[{one},"), "the array has no end; the last element begins in line 1"),
         (format!("[{one}] x"), "there is more after the end of the array"),
         (format!("[{one},\n\n tru]"), "a.json:3: not a JSON object"),

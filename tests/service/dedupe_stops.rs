@@ -50,7 +50,7 @@ fn invalid_input_gives_an_error_and_no_output() {
         (&["missing.jsonl"], "missing.jsonl:1: there is no field \"text\""),
         (&["number.jsonl"], "number.jsonl:1: the field \"text\" is not a string"),
         (&["broken.jsonl"], "broken.jsonl:1: not a JSON object"),
-        (&["array.jsonl"], "array.jsonl:1: the file cannot be read further: the array has no end"),
+        (&["array.jsonl"], "array.jsonl:1: the file cannot be read: the array has no end"),
         (&["twice.jsonl"], "the id \"a\" is repeated, at twice.jsonl:1 and twice.jsonl:2"),
         (&["good.jsonl", "--id-field", "key"], "there is no field \"key\""),
         (&["good.jsonl", "--keep", "max:n"], "there is no field \"n\""),

@@ -61,8 +61,9 @@ async fn a_report_has_the_reason_of_every_refused_line() {
     let reported: Vec<Value> = report.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(reported.len(), 400);
     for line in &reported {
-        let reason = if line["line"].as_u64().unwrap() % 3 == 1 { "expected a string" } else { "hash" };
-        assert_eq!(line["code"], "invalid_field", "{line}");
+        let is_text = line["line"].as_u64().unwrap() % 3 == 1;
+        let (code, reason) = if is_text { ("unreadable", "is not a string") } else { ("invalid_field", "hash") };
+        assert_eq!(line["code"], code, "{line}");
         assert!(line["detail"].as_str().unwrap().contains(reason), "{line}");
     }
 }
@@ -99,7 +100,7 @@ async fn invalid_rows_and_files_fail_alone_and_are_reported() {
     for expected in [
         "a.csv:3: 1 cell instead of 2",
         "a.csv:4: cell 2 is not UTF-8",
-        "b.csv:1: there is no column \"text\"",
+        "b.csv:1: the file cannot be read: there is no column \"text\"; there are x, y; --text-field names another one",
         "d.txt:1: not UTF-8: byte 2",
         "e.jsonl.gz:",
         "what came before is sent",

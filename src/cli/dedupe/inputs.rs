@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
 use super::super::files::{
-    Format, Listed, Listing, Member, Packing, each_file, is_input, is_tar, last_name, unpacked,
+    Format, Listed, Listing, Member, Packing, each_file, is_input, is_tar, last_name, shown,
+    unpacked,
 };
 
 /// A file to read.
@@ -31,7 +32,8 @@ pub(super) struct Input {
 /// What shows that a file has changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    path: PathBuf,
+    /// As the user sees it.
+    path: String,
     pub(super) bytes: u64,
     /// The time of the last change, in nanoseconds since 1970.
     modified: u64,
@@ -59,9 +61,9 @@ impl Inputs {
         if let Some(pair) = places.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(Failure::new(format!(
                 "{} and {} would both be written to {}: name a folder above both",
-                pair[0].1.display(),
-                pair[1].1.display(),
-                pair[0].0.display()
+                shown(pair[0].1),
+                shown(pair[1].1),
+                shown(pair[0].0)
             )));
         }
         for listed in files {
@@ -87,10 +89,10 @@ impl Inputs {
             })
         });
         listing.map_err(|error| {
-            Failure::new(format!("{}: the archive cannot be read: {error}", listed.path.display()))
+            Failure::new(format!("{}: the archive cannot be read: {error}", shown(&listed.path)))
         })?;
         if self.files.len() == before {
-            let shown = listed.path.display();
+            let shown = shown(&listed.path);
             return Err(Failure::new(format!("{shown}: there is no file of documents in the archive")));
         }
         Ok(())
@@ -108,7 +110,7 @@ impl Inputs {
     /// For a name that no argument has.
     pub(super) fn preferences(&self, names: &[String]) -> Result<Vec<u64>, Failure> {
         let is_named = |name: &String, input: &Input| {
-            let source = last_name(&input.argument).display().to_string();
+            let source = shown(&last_name(&input.argument));
             source == *name || source.split_once('.').is_some_and(|(stem, _)| stem == name)
         };
         if let Some(name) = names.iter().find(|name| !self.files.iter().any(|input| is_named(name, input))) {
@@ -125,7 +127,7 @@ impl Input {
     fn new(listed: Listed, format: Option<Format>) -> Result<Input, Failure> {
         let to = place_of(&listed).to_owned();
         let Listed { path, argument, bytes, modified, .. } = listed;
-        let shown = path.display().to_string();
+        let shown = shown(&path);
         let is_piped = is_input(&path);
         if is_piped && format == Some(Format::Parquet) {
             return Err(Failure::new(
@@ -135,27 +137,27 @@ impl Input {
         let format = format.or_else(|| Format::named(&path)).unwrap_or(Format::Jsonl);
         let packing = if format == Format::Parquet { Packing::None } else { Packing::named(&path) };
         Ok(Input {
-            shown,
             argument,
             to,
             format,
             packing,
-            state: State { path: path.clone(), bytes, modified },
+            state: State { path: shown.clone(), bytes, modified },
             path,
+            shown,
             member: None,
         })
     }
 
     /// A file in an archive.
     fn of_member(listed: &Listed, member: &Member, format: Format) -> Input {
-        let path = listed.path.join(&member.path);
+        let shown = shown(&listed.path.join(&member.path));
         Input {
-            shown: path.display().to_string(),
             argument: listed.argument.clone(),
             to: listed.place.clone(),
             format,
             packing: Packing::named(&member.path),
-            state: State { path, bytes: member.bytes, modified: listed.modified },
+            state: State { path: shown.clone(), bytes: member.bytes, modified: listed.modified },
+            shown,
             path: listed.path.clone(),
             member: Some(member.clone()),
         }

@@ -22,6 +22,9 @@ pub(super) fn report(summary: &Summary, groups: &[(String, u64)], profile: &str,
         let _ = writeln!(page, "<tr><td>{count}</td><td>{name}</td></tr>");
     }
     page.push_str("</table>\n");
+    for sentence in summary.unread.sentences() {
+        let _ = writeln!(page, "<p>{}</p>", escaped(&sentence));
+    }
     if !groups.is_empty() {
         page.push_str("<h2>Largest groups, by the documents that one replaces</h2>\n<table>\n");
         for (name, count) in groups {

@@ -153,9 +153,9 @@ impl<'a> Run<'a> {
                 self.check_stop()?;
                 for (raw, made) in records {
                     let file = first + raw.file as usize;
-                    if let Some(why) = &made.why {
+                    if let Some(unread) = made.unread.filter(|unread| !unread.reason.is_passed_over()) {
                         invalid += 1;
-                        bar.suspend(|| show_invalid(&self.against.names[file], &raw, why, invalid));
+                        bar.suspend(|| show_invalid(&self.against.names[file], &raw, &unread.detail, invalid));
                     }
                     let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {
                         continue;
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         is_streamed: bool,
         bar: &ProgressBar,
     ) -> Result<(Kind, u64), Failure> {
-        let Made { id, stored, why } = made;
+        let Made { id, stored, unread } = made;
         let stored = match stored.filter(|_| number >= self.prints.len()) {
             Some(stored) => {
                 self.prints.push(&stored)?;
@@ -265,9 +265,12 @@ impl<'a> Run<'a> {
                 self.summary.read += 1;
                 self.summary.invalid += 1;
                 let (count, file) = (self.summary.invalid, &self.inputs.files[raw.file as usize].shown);
-                let why = why.unwrap_or_default();
-                bar.suspend(|| show_invalid(file, raw, &why, count));
+                let why = unread.as_ref().map_or("", |unread| &unread.detail);
+                bar.suspend(|| show_invalid(file, raw, why, count));
             }
+        }
+        if let Some(unread) = unread {
+            self.summary.unread.add(unread.reason);
         }
         if !is_streamed {
             self.kinds.push(stored.kind);

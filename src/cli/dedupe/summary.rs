@@ -5,6 +5,8 @@ use std::fmt;
 
 use foldhash::fast::RandomState;
 
+use super::super::files::Tally;
+
 /// The groups that are listed.
 const LISTED: usize = 10;
 
@@ -26,6 +28,8 @@ pub(super) struct Summary {
     pub(super) distances: Vec<u64>,
     /// The number of documents that each kept one replaces, if there are any.
     pub(super) groups: HashMap<u32, u64, RandomState>,
+    /// Why records are not read.
+    pub(super) unread: Tally,
     /// Whether groups are connected components.
     pub(super) is_linked: bool,
 }
@@ -79,6 +83,7 @@ impl fmt::Display for WithGroups<'_> {
         for (name, count) in summary.rows() {
             writeln!(f, "{count:>12}  {name}")?;
         }
+        summary.unread.sentences().try_for_each(|sentence| writeln!(f, "{sentence}"))?;
         if !groups.is_empty() {
             writeln!(f, "largest groups, by the documents that one replaces")?;
             groups.iter().try_for_each(|(name, count)| writeln!(f, "{count:>12}  {name}"))?;

@@ -50,18 +50,19 @@ pub(in crate::cli) struct InUtf8<'a> {
     pub(in crate::cli) encoding: &'static Encoding,
     /// Its byte order mark.
     pub(in crate::cli) mark: Vec<u8>,
-    /// The bytes of the file; `None` if they are those in UTF-8.
+    /// The bytes of the file; `None` if they are those in UTF-8, or not kept.
     pub(in crate::cli) originals: Option<Originals>,
 }
 
-/// The same as [`in_utf8`], with the bytes of the file.
+/// The same as [`in_utf8`], with the bytes of the file if they are kept.
 pub(in crate::cli) fn with_originals<'a>(
     read: Reading<'a>,
     named: Option<&'static Encoding>,
+    are_kept: bool,
 ) -> io::Result<InUtf8<'a>> {
     let (read, encoding, mark) = begun(read, named)?;
-    if encoding == UTF_8 {
-        return Ok(InUtf8 { read, encoding, mark, originals: None });
+    if encoding == UTF_8 || !are_kept {
+        return Ok(InUtf8 { read: decoded(read, encoding, None), encoding, mark, originals: None });
     }
     let kept: Rc<RefCell<BytesMut>> = Rc::default();
     let decoder = encoding.new_decoder_without_bom_handling();

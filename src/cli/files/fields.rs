@@ -1,51 +1,198 @@
-//! The fields of a JSON line, as they are in the line: those that a command needs, or all.
+//! What a record says: the fields of a JSON object, a row of a table or a row of Parquet, with the rules
+//! for a text and an id that all commands share.
 //!
-//! The whole line is validated. Fields that are not needed are skipped without being stored, and a text
-//! without escapes is not copied.
+//! A text without escapes is not copied.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use encoding_rs::{Encoding, UTF_8};
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The values of these fields of an object, if it has them; of repeated ones, the last. A name with a dot,
-/// `a.b`, is the field of that name, or the field `b` of the object `a`.
-///
-/// # Errors
-/// If the line is not a JSON object.
-pub(in crate::cli) fn fields_of<'a, const N: usize>(
-    line: &'a str,
-    names: [&str; N],
-) -> serde_json::Result<[Option<&'a RawValue>; N]> {
-    let mut read = serde_json::Deserializer::from_str(line);
-    let found = Wanted(names).deserialize(&mut read)?;
-    read.end()?;
-    Ok(std::array::from_fn(|at| {
-        let Found { own, outer } = found[at];
-        own.or_else(|| {
-            let (_, inner) = names[at].split_once('.')?;
-            fields_of(outer?.get(), [inner]).ok()?[0]
-        })
-    }))
+use super::{Reason, Unread, fitting};
+use crate::ids::DocumentId;
+use crate::wording;
+
+/// The value of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Value<'a> {
+    /// Valid JSON.
+    Json(&'a str),
+    /// A cell.
+    Text(&'a str),
+    /// A value that is missing in a row of Parquet.
+    Null,
 }
 
-/// A string, which is copied only if it has escapes; `None` for another value.
-pub(in crate::cli) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
-    match memchr::memchr(b'\\', inner.as_bytes()) {
-        None => Some(inner.into()),
-        Some(_) => serde_json::from_str(value.get()).ok().map(Cow::Owned),
+impl<'a> Value<'a> {
+    /// The value as JSON.
+    pub(in crate::cli) fn json(self) -> Cow<'a, str> {
+        match self {
+            Value::Json(json) => json.into(),
+            Value::Text(text) => quoted(text).into(),
+            Value::Null => "null".into(),
+        }
+    }
+
+    pub(in crate::cli) fn is_null(self) -> bool {
+        matches!(self, Value::Null | Value::Json("null"))
+    }
+
+    /// A string, which is copied only if it has escapes; the error of another value.
+    pub(in crate::cli) fn string(self) -> Result<Cow<'a, str>, Option<serde_json::Error>> {
+        match self {
+            Value::Text(text) => Ok(text.into()),
+            Value::Json(json) if json.starts_with('"') => match memchr::memchr(b'\\', json.as_bytes()) {
+                None => Ok(json.trim_matches('"').into()),
+                Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(Some),
+            },
+            _ => Err(None),
+        }
+    }
+
+    /// A string without its quotes, anything else as it is.
+    pub(in crate::cli) fn plain(self) -> String {
+        self.string().unwrap_or_else(|_| self.json()).into_owned()
     }
 }
 
-/// All fields of an object in their order, repeated ones too.
+/// The fields of a record in their order.
+#[derive(Debug)]
+pub(in crate::cli) struct Fields<'a> {
+    /// What they are: fields or columns.
+    pub(in crate::cli) what: &'static str,
+    pub(in crate::cli) all: Vec<(Cow<'a, str>, Value<'a>)>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields of a JSON object, which is a line or an element of a file in this charset.
+    ///
+    /// # Errors
+    /// If it is none, or an object in it has two members of one name.
+    pub(in crate::cli) fn of_json(
+        bytes: &'a [u8],
+        encoding: &'static Encoding,
+    ) -> Result<Fields<'a>, Unread> {
+        let text = valid(bytes, encoding)?.trim_start_matches('\u{feff}');
+        let all = members(text).map_err(|error| {
+            if text.trim_start().starts_with('[') {
+                return Reason::Object.because("a JSON array in place of an object");
+            }
+            Reason::Json.because(format!("not a JSON object: {}", wording::plain(&error.to_string())))
+        })?;
+        match repeated(text) {
+            Some(name) => Err(Reason::Repeated.because(format!(
+                "an object has the name {name:?} twice, and which value is meant is unknown"
+            ))),
+            None => Ok(Fields { what: "field", all }),
+        }
+    }
+
+    /// The cells of a row.
+    pub(in crate::cli) fn of_row(names: &'a [String], cells: impl Iterator<Item = Value<'a>>) -> Fields<'a> {
+        let names = names.iter().map(|name| Cow::Borrowed(name.as_str()));
+        Fields { what: "column", all: names.zip(cells).collect() }
+    }
+
+    pub(in crate::cli) fn names(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|(name, _)| &**name)
+    }
+
+    /// The value of the field of this name; of `a.b`, else that of the field `b` of the object `a`.
+    pub(in crate::cli) fn get(&self, name: &str) -> Option<Value<'a>> {
+        let own = |wanted: &str| self.all.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
+        own(name).or_else(|| {
+            let (outer, inner) = name.split_once('.')?;
+            let Value::Json(object) = own(outer)? else { return None };
+            Fields { what: self.what, all: members(object).ok()? }.get(inner)
+        })
+    }
+
+    /// The value of a field that every record must have. The option names another field.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(in crate::cli) fn needed(&self, name: &str, option: &str) -> Result<Value<'a>, Unread> {
+        match self.get(name) {
+            None => {
+                let all = missing(self.what, name, self.names());
+                Err(Reason::Field.because(format!("{all}; {option} names another one")))
+            }
+            Some(value) if value.is_null() => {
+                Err(Reason::Field.because(format!("there is no value in the {} {name:?}", self.what)))
+            }
+            Some(value) => Ok(value),
+        }
+    }
+
+    /// The text in a field.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(in crate::cli) fn text(&self, name: &str, option: &str) -> Result<Cow<'a, str>, Unread> {
+        self.needed(name, option)?.string().map_err(|error| {
+            let what = self.what;
+            Reason::Value.because(match error {
+                None => format!("the {what} {name:?} is not a string; {option} names another one"),
+                Some(error) => format!("the {what} {name:?}: {}", wording::plain(&error.to_string())),
+            })
+        })
+    }
+
+    /// The id in a field, a text or an integer; `None` if there is none and none is needed. An id of more than 256 bytes becomes its digest. An empty cell of a table is no id.
+    ///
+    /// # Errors
+    /// If the value is of another kind, or cannot be an id.
+    pub(in crate::cli) fn id(&self, name: &str, is_needed: bool) -> Result<Option<String>, Unread> {
+        const OPTION: &str = "--id-field";
+        let found = if is_needed {
+            Some(self.needed(name, OPTION)?)
+        } else {
+            self.get(name).filter(|value| !value.is_null() && *value != Value::Text(""))
+        };
+        let Some(value) = found else { return Ok(None) };
+        let what = self.what;
+        let id = match (value.string(), value) {
+            (Ok(text), _) => fitting(&text),
+            (Err(None), Value::Json(json)) if json.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) => {
+                json.to_owned()
+            }
+            (Err(error), _) => {
+                let shown: String = value.json().chars().take(40).collect();
+                let why = error.map(|error| format!(": {}", wording::plain(&error.to_string())));
+                return Err(Reason::Id.because(format!(
+                    "the {what} {name:?} is {shown}{}; an id is a text or an integer: {OPTION} names another one",
+                    why.unwrap_or_default()
+                )));
+            }
+        };
+        let is_good = DocumentId::new(&id);
+        is_good.map_err(|error| Reason::Id.because(format!("the {what} {name:?}: {error}; {OPTION} names another one")))?;
+        Ok(Some(id))
+    }
+}
+
+/// The bytes of a record of a file in this charset, which were made UTF-8.
 ///
 /// # Errors
-/// If the line is not a JSON object.
-pub(in crate::cli) fn all_fields(line: &str) -> serde_json::Result<Vec<(Cow<'_, str>, &RawValue)>> {
-    let mut read = serde_json::Deserializer::from_str(line);
+/// If they are invalid.
+pub(in crate::cli) fn valid<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Result<&'a str, Unread> {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| {
+        Reason::Bytes.because(match error.valid_up_to() {
+            _ if encoding != UTF_8 => "it has bytes that are invalid in the charset of the file".to_owned(),
+            at => format!("not UTF-8: byte {at} is invalid"),
+        })
+    })
+}
+
+/// The members of an object in their order.
+///
+/// # Errors
+/// If it is not a JSON object.
+pub(in crate::cli) fn members(json: &str) -> serde_json::Result<Vec<(Cow<'_, str>, Value<'_>)>> {
+    let mut read = serde_json::Deserializer::from_str(json);
     let found = read.deserialize_map(All)?;
     read.end()?;
     Ok(found)
@@ -64,10 +211,15 @@ pub(in crate::cli) fn missing<'n>(what: &str, name: &str, names: impl Iterator<I
     format!("there is no {what} {name:?}; there are {}", names.join(", "))
 }
 
+/// A text as JSON.
+pub(in crate::cli) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
 struct All;
 
 impl<'a> Visitor<'a> for All {
-    type Value = Vec<(Cow<'a, str>, &'a RawValue)>;
+    type Value = Vec<(Cow<'a, str>, Value<'a>)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
@@ -76,95 +228,55 @@ impl<'a> Visitor<'a> for All {
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut fields = Vec::new();
         while let Some(Name(name)) = map.next_key()? {
-            fields.push((name, map.next_value()?));
+            fields.push((name, Value::Json(map.next_value::<&RawValue>()?.get())));
         }
         Ok(fields)
     }
 }
 
-/// A key, which is copied only if it has escapes.
+/// A name, which is copied only if it has escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The value of a field, and that of the object that may have it under the rest of its name.
-#[derive(Clone, Copy, Default)]
-struct Found<'a> {
-    own: Option<&'a RawValue>,
-    outer: Option<&'a RawValue>,
-}
-
-/// The names of the fields.
-#[derive(Clone, Copy)]
-struct Wanted<'n, const N: usize>([&'n str; N]);
-
-impl<'a, const N: usize> DeserializeSeed<'a> for Wanted<'_, N> {
-    type Value = [Found<'a>; N];
-
-    fn deserialize<D: Deserializer<'a>>(self, read: D) -> Result<Self::Value, D::Error> {
-        read.deserialize_map(self)
-    }
-}
-
-impl<'a, const N: usize> Visitor<'a> for Wanted<'_, N> {
-    type Value = [Found<'a>; N];
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = [Found::default(); N];
-        while let Some(Places { own, outer }) = map.next_key_seed(self.key())? {
-            if own == 0 && outer == 0 {
-                map.next_value::<IgnoredAny>()?;
-                continue;
+/// A name that two members of one object have, at any depth of valid JSON.
+fn repeated(json: &str) -> Option<Cow<'_, str>> {
+    let bytes = json.as_bytes();
+    // The names of each object that is open. Only objects have names, so arrays need no place.
+    let (mut open, mut at): (Vec<Vec<Cow<'_, str>>>, usize) = (Vec::new(), 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'{' => open.push(Vec::new()),
+            b'}' => {
+                let mut names = open.pop()?;
+                names.sort_unstable();
+                if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+                    return Some(pair[0].clone());
+                }
             }
-            let value = Some(map.next_value::<&RawValue>()?);
-            for (at, found) in found.iter_mut().enumerate() {
-                found.own = if own & 1 << at == 0 { found.own } else { value };
-                found.outer = if outer & 1 << at == 0 { found.outer } else { value };
+            b'"' => {
+                let end = end_of_string(bytes, at)?;
+                let is_name = bytes[end..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b':');
+                if is_name && let Some(names) = open.last_mut() {
+                    names.push(serde_json::from_str::<Name<'_>>(&json[at..end]).ok()?.0);
+                }
+                at = end - 1;
             }
+            _ => {}
         }
-        Ok(found)
+        at += 1;
     }
+    None
 }
 
-/// For a key: which names it is, and of which names it is the part before the dot, as bits.
-struct Places {
-    own: u32,
-    outer: u32,
-}
-
-/// Compares a key with the names.
-struct Key<'n, const N: usize>([&'n str; N]);
-
-impl<'n, const N: usize> Wanted<'n, N> {
-    fn key(&self) -> Key<'n, N> {
-        Key(self.0)
-    }
-}
-
-impl<'a, const N: usize> DeserializeSeed<'a> for Key<'_, N> {
-    type Value = Places;
-
-    fn deserialize<D: Deserializer<'a>>(self, read: D) -> Result<Places, D::Error> {
-        read.deserialize_str(self)
-    }
-}
-
-impl<const N: usize> Visitor<'_> for Key<'_, N> {
-    type Value = Places;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Places, E> {
-        let bits = |is: &dyn Fn(&str) -> bool| {
-            self.0.iter().enumerate().fold(0, |bits, (at, name)| bits | u32::from(is(name)) << at)
-        };
-        let is_outer = |name: &str| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
-        Ok(Places { own: bits(&|name| name == key), outer: bits(&is_outer) })
+/// The place after the string that begins at `from`.
+fn end_of_string(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from + 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
+        }
+        at += 2;
     }
 }
 
@@ -173,6 +285,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    fn fields(line: &str) -> Fields<'_> {
+        Fields::of_json(line.as_bytes(), UTF_8).unwrap()
+    }
 
     /// The definition: the whole object in memory.
     fn by_definition(line: &str, name: &str) -> Option<String> {
@@ -188,42 +304,80 @@ mod tests {
     fn fields_are_those_of_the_whole_object() {
         let lines = [
             r#"{"id":1,"text":"a\"b","meta":{"n":2,"deep":{"x":null}}}"#,
-            r#" { "text" : "a" , "text" : [1, {"id": 3}] , "meta.n" : true, "meta":{"n":1} } "#,
+            r#" { "text" : [1, {"id": 3}] , "meta.n" : true, "meta":{"n":1} } "#,
             r#"{"\u0069d":"escaped key","t":{},"meta":"no object"}"#,
-            r#"{"meta":{"n":1},"meta":{"deep":{"x":"2"}}}"#,
             "{}",
         ];
         for line in lines {
-            let last: BTreeMap<String, &RawValue> =
-                all_fields(line).unwrap().into_iter().map(|(name, value)| (name.into(), value)).collect();
-            let whole: BTreeMap<String, &RawValue> = serde_json::from_str(line).unwrap();
-            let text = |object: BTreeMap<String, &RawValue>| -> Vec<(String, String)> {
-                object.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect()
-            };
-            assert_eq!(text(last), text(whole), "{line}");
-            let names = ["id", "text", "meta.n", "meta.deep.x", "meta", "id"];
-            let found = fields_of(line, names).unwrap();
-            for (name, found) in names.iter().zip(found) {
-                assert_eq!(found.map(|value| value.get().to_owned()), by_definition(line, name), "{line}");
+            for name in ["id", "text", "meta.n", "meta.deep.x", "meta"] {
+                let found = fields(line).get(name).map(|value| value.json().into_owned());
+                assert_eq!(found, by_definition(line, name), "{line}");
             }
         }
         for wrong in
             ["", "[]", "7", r#"{"a":1"#, r#"{"a":1} x"#, r#"{"a":tru}"#, r#"{"a":"\q"}"#, "{\"a\":\"\n\"}"]
         {
-            assert!(fields_of(wrong, ["b"]).is_err() && all_fields(wrong).is_err(), "{wrong}");
+            assert!(Fields::of_json(wrong.as_bytes(), UTF_8).is_err(), "{wrong}");
         }
     }
 
     #[test]
+    fn a_name_that_an_object_has_twice_is_found_at_any_depth() {
+        for (line, name) in [
+            (r#"{"text":"a","id":1,"text":"b"}"#, Some("text")),
+            (r#"{"text":"a" , "\u0074ext" : "b"}"#, Some("text")),
+            (r#"{"a":{"b":1,"c":{},"b":2}}"#, Some("b")),
+            (r#"{"a":[1,{"b\"\\":[{"x":1}],"b\"\\":2}]}"#, Some("b\"\\")),
+            (r#"{"a":{"b":1},"b":{"a":1},"c":[{"b":1},{"b":2}]}"#, None),
+            (r#"{"a":"{\"b\":1,\"b\":2}","b":"a\\","c":"a:"}"#, None),
+            (r#"{"a":["b","b"],"":{"":1}}"#, None),
+        ] {
+            assert_eq!(repeated(line).as_deref(), name, "{line}");
+            let found = Fields::of_json(line.as_bytes(), UTF_8).map_err(|unread| unread.reason);
+            assert_eq!(found.err(), name.map(|_| Reason::Repeated), "{line}");
+        }
+        // The time does not grow with the depth.
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(300_000), "]".repeat(300_000));
+        assert_eq!(repeated(&deep), None);
+    }
+
+    #[test]
     fn strings_are_decoded() {
-        for text in ["", "plain", "with \"quotes\" and \\", "line\nbreak", "文本\u{1f600}"] {
-            let json = serde_json::to_string(text).unwrap();
-            let value: &RawValue = serde_json::from_str(&json).unwrap();
-            assert_eq!(string(value).as_deref(), Some(text));
+        for text in ["", "plain", "with \"quotes\" and \\", "line\nbreak", "文本\u{1f600}", "\""] {
+            let json = quoted(text);
+            assert_eq!(Value::Json(&json).string().unwrap(), text);
+            assert_eq!(Value::Text(text).json(), json);
         }
         for json in ["7", "null", "[\"a\"]", "{}"] {
-            let value: &RawValue = serde_json::from_str(json).unwrap();
-            assert_eq!(string(value), None);
+            assert!(Value::Json(json).string().is_err());
+            assert_eq!(Value::Json(json).plain(), json);
         }
+    }
+
+    #[test]
+    fn an_id_is_a_text_or_an_integer_that_the_server_takes() {
+        let long = "u".repeat(257);
+        for (line, needed, expected) in [
+            (r#"{"id":"a"}"#.to_owned(), None, Ok(Some("a".to_owned()))),
+            (r#"{"id":12345678901234567890123}"#.to_owned(), None, Ok(Some("12345678901234567890123".to_owned()))),
+            (r#"{"id":-7}"#.to_owned(), Some("id"), Ok(Some("-7".to_owned()))),
+            (r#"{"id":null}"#.to_owned(), None, Ok(None)),
+            (r#"{"a":{"b":"c"}}"#.to_owned(), Some("a.b"), Ok(Some("c".to_owned()))),
+            (format!("{{\"id\":\"{long}\"}}"), None, Ok(Some(fitting(&long)))),
+            (r#"{"id":null}"#.to_owned(), Some("id"), Err("no value in the field \"id\"")),
+            ("{}".to_owned(), Some("id"), Err("there is no field \"id\"")),
+            (r#"{"id":1.5}"#.to_owned(), None, Err("is 1.5; an id is a text or an integer")),
+            (r#"{"id":true}"#.to_owned(), None, Err("is true; an id is a text or an integer")),
+            (r#"{"id":""}"#.to_owned(), None, Err("this one is empty")),
+            (r#"{"id":"a\nb"}"#.to_owned(), None, Err("an id has no control characters; this one has U+000A")),
+        ] {
+            match (fields(&line).id(needed.unwrap_or("id"), needed.is_some()), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{line}"),
+                (Err(Unread { detail, .. }), Err(expected)) => assert!(detail.contains(expected), "{detail}"),
+                (found, expected) => panic!("{line}: {found:?}, {expected:?}"),
+            }
+        }
+        let (names, cells) = (["id".to_owned()], [Value::Text("")].into_iter());
+        assert_eq!(Fields::of_row(&names, cells).id("id", false), Ok(None));
     }
 }

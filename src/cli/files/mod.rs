@@ -5,11 +5,16 @@
 
 mod archive;
 mod charset;
+mod cut;
 mod fields;
 mod gzip;
 mod inputs;
 mod json;
+mod lines;
+mod names;
 pub(super) mod parquet;
+mod reasons;
+mod record;
 mod table;
 mod tar;
 mod zstd;
@@ -25,11 +30,15 @@ use sha2::{Digest, Sha256};
 
 pub(super) use archive::{Entry, Record, Skipped, archive};
 pub(super) use charset::{InUtf8, Originals, ascii_in, charset, in_utf8, with_originals};
-pub(super) use fields::{all_fields, fields_of, missing, string};
+pub(super) use cut::{Cut, Event, How, Wants, broken, check_columns};
+pub(super) use fields::{Fields, Value, members, missing, quoted};
 use gzip::Gzip;
 pub(super) use gzip::Places;
 pub(super) use inputs::{Listed, Listing, last_name};
 pub(super) use json::{Element, Part, is_array, parts};
+pub(super) use names::{fitting, shown};
+pub(super) use reasons::{Reason, Tally, Unread};
+pub(super) use record::{About, Content, Raw, Said};
 pub(super) use table::{Row, Table};
 pub(super) use tar::{Member, each_file, is_tar};
 use zstd::Zstd;
@@ -152,7 +161,7 @@ pub(super) fn wrong(what: impl Into<String>) -> io::Error {
 
 /// The error of a file that cannot be read or written.
 pub(super) fn at(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
+    Failure::new(format!("{}: {error}", shown(path)))
 }
 
 /// The SHA-256 of bytes in hexadecimal digits.

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use csv::StringRecord;
 use memchr::{memchr, memchr_iter};
 
-use super::{Originals, Reading, missing, wrong};
+use super::{Originals, Reading, wrong};
 use crate::wording::counted;
 
 /// The separators of cells that are detected, the most common one first.
@@ -95,17 +95,8 @@ impl<'a> Table<'a> {
     }
 
     /// The names of the columns.
-    pub(in crate::cli) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter()
-    }
-
-    /// The place of a column.
-    ///
-    /// # Errors
-    /// If there is none of this name.
-    pub(in crate::cli) fn place(&self, wanted: &str) -> io::Result<usize> {
-        let place = self.names.iter().position(|name| name == wanted);
-        place.ok_or_else(|| wrong(missing("column", wanted, self.names())))
+    pub(in crate::cli) fn names(&self) -> Vec<String> {
+        self.names.iter().map(str::to_owned).collect()
     }
 
     /// The next row; `None` at the end.

@@ -6,15 +6,12 @@
 //! that became no line are counted when all records before them are answered, so that a run that goes on
 //! counts each once.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
 use indicatif::ProgressBar;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::Failure;
-use super::super::files::Skipped;
+use super::super::files::{Reason, Tally, Unread};
 use super::progress::Saved;
 use super::queue::{Entry, Queue, What};
 use super::report::{Report, Reported};
@@ -57,10 +54,11 @@ struct Counts {
     /// Lines that the server refused.
     refused: u64,
     /// Bad records, which were not sent.
-    unread: u64,
+    bad: u64,
     /// Files that could not be read to their end.
     cut: u64,
-    skipped: BTreeMap<Skipped, u64>,
+    /// Why records were not sent.
+    unread: Tally,
 }
 
 /// What is known about the records of a run.
@@ -153,32 +151,21 @@ impl Answers {
             What::Sent { id, is_mapped, .. } => {
                 self.answered(Reported { id: id.as_deref(), ..place }, answer, *is_mapped)?;
             }
-            What::Skipped(reason) => {
-                *self.counts.skipped.entry(*reason).or_default() += 1;
-                let why = reason.to_string();
-                self.write(&Reported { outcome: "skipped", detail: Some(&why), ..place })?;
-            }
-            What::Bad(why) => {
-                self.counts.unread += 1;
-                if self.counts.unread <= SHOWN {
-                    self.bar.suspend(|| eprintln!("{file}:{line}: {why}"));
+            What::Unread(Unread { reason, detail }) => {
+                let is_cut = *reason == Reason::Cut;
+                let (outcome, code) = match reason.is_passed_over() {
+                    true => ("skipped", None),
+                    false => (if is_cut { "cut" } else { "invalid" }, Some("unreadable")),
+                };
+                let is_bad = code.is_some() && !is_cut;
+                (self.counts.bad, self.counts.cut) = (self.counts.bad + u64::from(is_bad), self.counts.cut + u64::from(is_cut));
+                if !is_cut {
+                    self.counts.unread.add(*reason);
                 }
-                self.write(&Reported {
-                    outcome: "invalid",
-                    code: Some("unreadable"),
-                    detail: Some(why),
-                    ..place
-                })?;
-            }
-            What::Cut(why) => {
-                self.counts.cut += 1;
-                self.bar.suspend(|| eprintln!("{file}:{line}: {why}"));
-                self.write(&Reported {
-                    outcome: "cut",
-                    code: Some("unreadable"),
-                    detail: Some(why),
-                    ..place
-                })?;
+                if is_cut || (is_bad && self.counts.bad <= SHOWN) {
+                    self.bar.suspend(|| eprintln!("{file}:{line}: {detail}"));
+                }
+                self.write(&Reported { outcome, code, detail: Some(detail), ..place })?;
             }
         }
         self.last = Some((file, line));
@@ -235,8 +222,8 @@ impl Answers {
 
     /// Prints the totals of a run, complete or not.
     pub(super) fn sum_up(&self) {
-        let Counts { created, updated, duplicates, short, refused, unread, cut, skipped } = &self.counts;
-        let bad = refused + unread;
+        let Counts { created, updated, duplicates, short, refused, bad, cut, unread } = &self.counts;
+        let bad = refused + bad;
         let cut = match *cut {
             0 => "",
             files => &format!(", {} not read to the end", counted(files, "file")),
@@ -250,29 +237,18 @@ impl Answers {
             let short = counted(*short, "short text");
             eprintln!("{short}: a changed word may move the hash beyond k");
         }
-        if !skipped.is_empty() {
-            eprintln!("{}", SkippedRecords(skipped));
-        }
+        unread.sentences().for_each(|sentence| eprintln!("{sentence}"));
     }
 
     /// Ends a complete run. Says whether every record was imported, or why not.
     pub(super) fn finish(mut self) -> Result<(), Failure> {
         self.report.as_mut().map_or(Ok(0), Report::flush)?;
         self.saved.forget();
-        let Counts { refused, unread, cut, .. } = &self.counts;
-        match (refused + unread, cut) {
+        let Counts { refused, bad, cut, .. } = &self.counts;
+        match (refused + bad, cut) {
             (0, 0) => Ok(()),
             (0, _) => Err(Failure::new("not every file was read to its end")),
             (bad, _) => Err(Failure::new(format!("not imported: {}", counted(bad, "line")))),
         }
-    }
-}
-
-struct SkippedRecords<'a>(&'a BTreeMap<Skipped, u64>);
-
-impl fmt::Display for SkippedRecords<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reasons: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        write!(f, "{} passed over: {}", counted(self.0.values().sum(), "record"), reasons.join(", "))
     }
 }

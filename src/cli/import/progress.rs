@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::super::files::shown;
+
 /// The ending of its name.
 const ENDING: &str = "import-progress";
 
@@ -66,7 +68,7 @@ impl Saved {
         if let Err(error) = written
             && !std::mem::replace(&mut self.has_failed, true)
         {
-            eprintln!("lookalike: progress cannot be written to {}: {error}", path.display());
+            eprintln!("lookalike: progress cannot be written to {}: {error}", shown(path));
         }
     }
 

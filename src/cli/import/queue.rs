@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::super::files::Skipped;
+use super::super::files::Unread;
 
 /// A record, or the end of a file that cannot be read further.
 #[derive(Debug)]
@@ -27,12 +27,8 @@ pub(super) struct Entry {
 pub(super) enum What {
     /// A line that is or will be sent, and its place in the request.
     Sent { index: u64, id: Option<String>, is_mapped: bool },
-    /// No document, and why.
-    Skipped(Skipped),
-    /// A bad record, and what is wrong with it.
-    Bad(String),
-    /// Why the file cannot be read further.
-    Cut(String),
+    /// A record that is not read, or the rest of a file.
+    Unread(Unread),
 }
 
 /// The queue of the reader and the receiver.

@@ -1,164 +1,35 @@
-//! The records of files of many formats, as lines that `POST /documents` accepts.
+//! From the records of files of many formats to lines that `POST /documents` accepts.
 //!
-//! A record that cannot be read fails alone. A file that cannot be read further ends with an error. Records
-//! are not checked against the rules of the server: a record that the server refuses is sent too, and fails
-//! alone with the message of the server.
-
-use std::borrow::Cow;
-use std::io::{self, BufRead, Read};
-use std::path::Path;
+//! A record that cannot be read fails alone. Records are not checked against the rules of the server: a
+//! record that the server refuses is sent too, and fails alone with the message of the server.
 
 use serde_json::json;
 
-use super::super::files::{
-    self, Element, Entry, Format, Part, Places, Reading, Record, Row, Skipped, Table, archive, in_utf8,
-    is_array, parts, wrong,
-};
-use super::shape::{Field, Line, Shape, WarcId, fitting};
-use crate::http::ExportHeader;
-use crate::text::decode;
+use super::super::files::{About, Content, Raw, Record, Said, Unread, Wants, fitting};
+use super::shape::{Line, Shape, WarcId};
 
-/// The result of reading one record.
-#[derive(Debug)]
-pub(super) enum Found {
-    /// A document for the server.
-    Line(Line),
-    /// A record that is not meant to become a document.
-    Nothing,
-    /// A record that could have become a document, and why it is left out.
-    Skipped(Skipped),
-    /// A record that should have become a document, and what is wrong with it.
-    Bad(String),
-}
-
-impl From<Result<Line, String>> for Found {
-    fn from(made: Result<Line, String>) -> Found {
-        made.map_or_else(Found::Bad, Found::Line)
+impl Shape {
+    /// The line of a record; a blank one if it is not meant to become a document, and `None` for a part of a
+    /// file that is no record. `name` is the id of a text.
+    pub(super) fn line(&self, raw: &Raw, about: &About, name: &str) -> Option<Result<Line, Unread>> {
+        match &raw.content {
+            Content::Charset(..) | Content::Bracket(_) => return None,
+            // The header of an export is sent as it is. That of a table is no line.
+            Content::Header(_) if !about.columns.is_empty() => return None,
+            Content::Header(line) => return Some(Ok(Line { bytes: line.clone(), ..Line::default() })),
+            _ => {}
+        }
+        Some(raw.said(about, self.how()).and_then(|said| match said {
+            Said::Nothing => Ok(Line::default()),
+            Said::Fields(fields) => self.of_fields(&fields, raw),
+            Said::Text(text) => {
+                let id = fitting(name);
+                let bytes = json!({"id": id, "text": text}).to_string().into_bytes();
+                Ok(Line { bytes, id: Some(id), is_mapped: false })
+            }
+            Said::Capture(record, field, content) => Ok(captured(self, record, field, &content)),
+        }))
     }
-}
-
-/// The records of a file, each with its line; in an archive and a Parquet file with its number. None follow
-/// an error.
-pub(super) type Records<'a> = Box<dyn Iterator<Item = io::Result<(u64, Found)>> + 'a>;
-
-/// The records of a file of any format except Parquet. `name` is the id of a text.
-pub(super) fn records<'a>(
-    shape: &'a Shape,
-    format: Format,
-    name: &str,
-    (read, places): (Reading<'a>, Places),
-) -> io::Result<Records<'a>> {
-    match format {
-        Format::Jsonl => {
-            let (is_array, read) = is_array(in_utf8(read, shape.charset)?)?;
-            Ok(if is_array { array(shape, read) } else { lines(shape, read) })
-        }
-        Format::Text => Ok(text(shape, read, name)),
-        Format::Csv | Format::Tsv => table(shape, in_utf8(read, shape.charset)?, format),
-        Format::Warc => Ok(of_archive(shape, read, places)),
-        Format::Parquet => Err(wrong("Parquet is read from files only, because its end comes first")),
-    }
-}
-
-/// The lines of a file. Headers of exports are sent as they are.
-fn lines<'a>(shape: &'a Shape, read: Reading<'a>) -> Records<'a> {
-    let found = move |line: Vec<u8>| {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return Found::Nothing;
-        }
-        match ExportHeader::of(&line) {
-            Some(_) => Found::Line(Line { bytes: line, ..Line::default() }),
-            None => shape.of_json(line).into(),
-        }
-    };
-    Box::new((1..).zip(read.split(b'\n')).map(move |(number, line)| Ok((number, found(line?)))))
-}
-
-/// The elements of an array, with blanks in place of line breaks.
-fn array<'a>(shape: &'a Shape, read: Reading<'a>) -> Records<'a> {
-    let found = |mut bytes: Vec<u8>| {
-        bytes.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
-        match serde_json::from_slice::<serde::de::IgnoredAny>(&bytes) {
-            Err(error) => Found::Bad(format!("the element is not JSON: {error}")),
-            Ok(_) => shape.of_json(bytes.trim_ascii().to_vec()).into(),
-        }
-    };
-    Box::new(parts(read).filter_map(move |part| match part {
-        Ok(Part::Element(Element { line, bytes })) => Some(Ok((line, found(bytes)))),
-        Ok(Part::Open(_) | Part::Close(_)) => None,
-        Err(error) => Some(Err(error)),
-    }))
-}
-
-/// A file that is one text.
-fn text<'a>(shape: &'a Shape, read: Reading<'a>, name: &str) -> Records<'a> {
-    let id = fitting(name);
-    let whole = move || {
-        let mut bytes = Vec::new();
-        let mut read = read;
-        read.read_to_end(&mut bytes)?;
-        let found = match decode(&bytes, shape.charset.map(encoding_rs::Encoding::name), false) {
-            Ok(text) => Found::Line(Line {
-                bytes: json!({"id": id, "text": text}).to_string().into_bytes(),
-                id: Some(id),
-                is_mapped: false,
-            }),
-            Err(error) => Found::Bad(error.to_string()),
-        };
-        Ok((1, found))
-    };
-    Box::new(std::iter::once_with(whole))
-}
-
-/// A table whose first row names the columns.
-///
-/// # Errors
-/// If the first row cannot be read, or has no such column.
-fn table<'a>(shape: &'a Shape, read: Reading<'a>, format: Format) -> io::Result<Records<'a>> {
-    let mut table = Table::open(read, shape.delimiter.or(format.delimiter()))?;
-    let names: Vec<String> = table.names().map(str::to_owned).collect();
-    let columns: Vec<&str> = names.iter().map(String::as_str).collect();
-    shape.check_columns(&columns).map_err(wrong)?;
-    let found = move |row: Row| match row.cells {
-        Ok(cells) => {
-            let fields = names.iter().zip(&cells).map(|(name, cell)| Field::text(name, cell));
-            shape.of_row(&fields.collect::<Vec<_>>()).into()
-        }
-        Err(why) => Found::Bad(why),
-    };
-    let rows = std::iter::from_fn(move || table.next_row().transpose());
-    Ok(Box::new(rows.map(move |row| row.map(|row| (row.line, found(row))))))
-}
-
-/// A Parquet file, with the columns that a table has.
-///
-/// # Errors
-/// If the file cannot be read, or has no such column.
-pub(super) fn parquet<'a>(shape: &'a Shape, path: &Path) -> io::Result<Records<'a>> {
-    let all = files::parquet::columns(path)?;
-    let names: Vec<String> = shape.needed(&all).into_iter().map(Cow::into_owned).collect();
-    let wanted: Vec<&str> = names.iter().map(String::as_str).collect();
-    let rows = files::parquet::rows(path, &wanted)?;
-    shape.check_columns(&wanted).map_err(wrong)?;
-    let found = move |values: Vec<Option<String>>| {
-        let fields = names.iter().zip(values).map(|(name, value)| match value {
-            Some(value) => Field::text(name, &value),
-            None => Field { name: name.into(), json: "null".into() },
-        });
-        shape.of_row(&fields.collect::<Vec<_>>()).into()
-    };
-    Ok(Box::new((1..).zip(rows).map(move |(number, row)| Ok((number, found(row?))))))
-}
-
-/// The pages and texts of an archive. Every record is returned, so that record numbers do not depend on what
-/// is skipped.
-fn of_archive<'a>(shape: &'a Shape, read: Reading<'a>, places: Places) -> Records<'a> {
-    let found = |record: &Record| match record.entry() {
-        Entry::Nothing => Found::Nothing,
-        Entry::Skipped(reason) => Found::Skipped(reason),
-        Entry::Document { field, content } => Found::Line(captured(shape, record, field, &content)),
-    };
-    Box::new((1..).zip(archive(read, places)).map(move |(number, record)| Ok((number, found(&record?)))))
 }
 
 /// The document of a record of an archive.
@@ -198,6 +69,9 @@ mod tests {
     use encoding_rs::GBK;
     use serde_json::Value;
 
+    use std::io;
+
+    use super::super::super::files::{Cut, Event, Format, Places, Reading};
     use super::*;
 
     #[derive(Parser)]
@@ -210,19 +84,22 @@ mod tests {
     fn found(options: &[&str], format: Format, bytes: &[u8]) -> Vec<(u64, Result<Value, String>)> {
         let shape = Command::try_parse_from([&["test"], options].concat()).unwrap_or_else(|e| panic!("{e}"));
         let read = (Box::new(io::Cursor::new(bytes.to_vec())) as Reading, Places::default());
-        let records = match records(&shape.shape, format, "a.txt", read) {
-            Ok(records) => records,
-            Err(error) => return vec![(0, Err(error.to_string()))],
-        };
-        let value = |record: io::Result<(u64, Found)>| match record {
-            Ok((line, Found::Line(found))) => {
-                Some((line, Ok(serde_json::from_slice(&found.bytes).unwrap_or(Value::Null))))
+        let (mut all, mut line) = (Vec::new(), 0);
+        let mut each = |event: Event| {
+            if let Event::Record(raw, about) = event {
+                let made = shape.shape.line(&raw, about, "a.txt").map(|made| {
+                    made.map(|line| line.bytes).map_err(|unread| unread.detail)
+                });
+                let value = |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap_or(Value::Null);
+                all.extend(made.filter(|made| *made != Ok(Vec::new())).map(|made| (raw.line, made.map(value))));
             }
-            Ok((line, Found::Bad(why))) => Some((line, Err(why))),
-            Ok(_) => None,
-            Err(error) => Some((0, Err(error.to_string()))),
+            true
         };
-        records.filter_map(value).collect()
+        let mut cut = Cut { file: 0, format, wants: &shape.shape, line: &mut line, each: &mut each };
+        if let Err(error) = cut.records(read) {
+            all.push((0, Err(error.to_string())));
+        }
+        all
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! From the fields of a record to a document of `POST /documents`.
 //!
-//! A line that is a document already is sent as it is. Of any other record one field is the text and one the
-//! id, as the user names them or by their usual names, and the other fields become metadata, as values that
-//! are not changed. Nothing is left out silently: a record without the text, with an id that is no text or
-//! integer, or with two values for one name fails, and the message says what helps.
+//! An object that is a document already is sent as it is. Of any other record one field is the text and one
+//! the id, as the user names them or by their usual names, and the other fields become metadata, as values
+//! that are not changed. Nothing is left out silently: a record without the text, or with two values for one
+//! name of the metadata, fails, and the message says what helps.
 //!
 //! The limits of metadata are those of the server, which refuses what exceeds them.
 
@@ -11,14 +11,13 @@ use std::borrow::Cow;
 
 use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
-use serde_json::value::RawValue;
 
-use super::super::files::{Format, all_fields, charset, fields_of, missing, sha256};
+use super::super::files::{
+    Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, members, quoted,
+};
 use super::seen::Seen;
-use crate::http::DOCUMENT_MEMBERS;
+use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
 
-/// The longest id that the server takes, in bytes.
-const ID_BYTES: usize = 256;
 /// Members of a document that keep their meaning among fields of others.
 const LIFETIME: [&str; 2] = ["expires_in", "expires_at"];
 
@@ -113,22 +112,15 @@ pub(super) struct Line {
     pub(super) is_mapped: bool,
 }
 
-/// A field of a record: its name, and its value as JSON.
+/// A field of the metadata: its name, and its value as JSON.
 #[derive(Clone, Debug)]
-pub(super) struct Field<'a> {
-    pub(super) name: Cow<'a, str>,
-    pub(super) json: Cow<'a, str>,
-}
-
-impl<'a> Field<'a> {
-    /// A field whose value is a text.
-    pub(super) fn text(name: &'a str, text: &str) -> Field<'a> {
-        Field { name: name.into(), json: quoted(text).into() }
-    }
+struct Field<'a> {
+    name: Cow<'a, str>,
+    json: Cow<'a, str>,
 }
 
 /// The content of a document.
-struct Content<'a> {
+struct Text<'a> {
     /// The member that it is of a document.
     member: &'static str,
     /// The name of its field.
@@ -136,80 +128,78 @@ struct Content<'a> {
     json: Cow<'a, str>,
 }
 
-impl Shape {
-    /// The document of a line. A line that is no JSON object is sent as it is: the server says what is wrong.
-    ///
-    /// # Errors
-    /// Why the object is no document.
-    pub(super) fn of_json(&self, bytes: Vec<u8>) -> Result<Line, String> {
-        let Some(fields) = std::str::from_utf8(&bytes).ok().and_then(|line| all_fields(line).ok()) else {
-            return Ok(Line { bytes, ..Line::default() });
-        };
-        let fields = fields.into_iter().map(|(name, value)| Field { name, json: value.get().into() });
-        let fields: Vec<Field<'_>> = fields.collect();
-        let is_document = self.text_field.is_none()
-            && self.hash_field.is_none()
-            && self.id_field.as_ref().is_none_or(|name| name == "id")
-            && fields.iter().all(|field| DOCUMENT_MEMBERS.contains(&&*field.name));
-        let is_own = matches!(self.metadata, None | Some(Wanted::All));
-        let id = find(&fields, "id").filter(|id| id != "null");
-        let has_good_id = match &id {
-            Some(id) => !id.starts_with(is_of_number),
-            None => self.id_field.is_none(),
-        };
-        if is_document && is_own && has_good_id {
-            let id = id.and_then(|id| serde_json::from_str(&id).ok());
-            drop(fields);
-            return Ok(Line { bytes, id, is_mapped: false });
-        }
-        self.document(&fields, is_document, "field")
+impl Wants for Shape {
+    fn how(&self) -> How {
+        let (charset, delimiter) = (self.charset, self.delimiter);
+        How { charset, delimiter, is_page: false, block: 1, keeps_originals: false }
     }
 
-    /// The document of the row of a table.
+    fn columns(&self, names: &[String]) -> Result<Vec<String>, String> {
+        let row = Fields::of_row(names, names.iter().map(|_| Value::Text("-")));
+        let why = |unread: Unread| unread.detail;
+        let content = self.content(&row).map_err(why)?.name;
+        let id = self.id_field.as_deref().unwrap_or("id");
+        if self.id_field.is_some() {
+            row.needed(id, "--id-field").map_err(why)?;
+        }
+        let listed = self.listed();
+        for name in listed {
+            row.needed(name, "--metadata").map_err(why)?;
+        }
+        let is_used = |name: &&str| self.takes_all() || [content, id].contains(name);
+        let own = names.iter().map(String::as_str).filter(is_used);
+        let mut used: Vec<String> = Vec::new();
+        for name in own.chain([content]).chain(self.id_field.as_deref()).chain(listed.iter().map(String::as_str)) {
+            if !used.iter().any(|other| other == name) {
+                used.push(name.to_owned());
+            }
+        }
+        Ok(used)
+    }
+
+    fn refuses(&self, _: &ExportHeader) -> Option<String> {
+        None
+    }
+}
+
+impl Shape {
+    /// The document of an object or a row.
     ///
     /// # Errors
     /// Why it is none.
-    pub(super) fn of_row(&self, fields: &[Field<'_>]) -> Result<Line, String> {
-        self.document(fields, false, "column")
-    }
-
-    /// Checks that a table has the columns that are named.
-    ///
-    /// # Errors
-    /// If one is missing.
-    pub(super) fn check_columns(&self, names: &[&str]) -> Result<(), String> {
-        let fields: Vec<Field<'_>> = names.iter().map(|name| Field::text(name, "")).collect();
-        self.content(&fields, "column")?;
-        let listed = match &self.metadata {
-            Some(Wanted::Fields(listed)) => &listed[..],
-            _ => &[],
-        };
-        match self.id_field.iter().chain(listed).find(|name| find(&fields, name).is_none()) {
-            Some(name) => Err(missing("column", name, names.iter().copied())),
-            None => Ok(()),
+    pub(super) fn of_fields(&self, fields: &Fields<'_>, raw: &Raw) -> Result<Line, Unread> {
+        let is_document = fields.what == "field"
+            && self.content_field().is_none()
+            && self.id_field.as_ref().is_none_or(|name| name == "id")
+            && fields.names().all(|name| DOCUMENT_MEMBERS.contains(&name));
+        if !is_document || !self.takes_all() {
+            return self.document(fields, is_document);
         }
-    }
-
-    /// The columns of a table that are needed.
-    pub(super) fn needed<'n>(&self, names: &'n [String]) -> Vec<Cow<'n, str>> {
-        let is_all = matches!(self.metadata, None | Some(Wanted::All));
-        let listed = match &self.metadata {
-            Some(Wanted::Fields(listed)) => &listed[..],
-            _ => &[],
-        };
-        let own = |name: &String| {
-            is_all
-                || (name == "id" && self.id_field.is_none())
-                || (["text", "html"].contains(&name.as_str()) && self.content_field().is_none())
-        };
-        let mut needed: Vec<Cow<'n, str>> =
-            names.iter().filter(|name| own(name)).map(|name| name.as_str().into()).collect();
-        for name in [self.content_field(), self.id_field.as_ref()].into_iter().flatten().chain(listed) {
-            if !needed.iter().any(|other| other == name) {
-                needed.push(name.clone().into());
+        for name in ["text", "html"] {
+            if fields.get(name).is_some_and(|value| !value.is_null()) {
+                fields.text(name, "--text-field")?;
             }
         }
-        needed
+        let id = self.id(fields)?;
+        let own = fields.get("id").and_then(|value| value.string().ok());
+        match &raw.content {
+            Content::Line(bytes) if own.as_deref() == id.as_deref() => Ok(sent_as_it_is(bytes, id)),
+            Content::Element(bytes) if own.as_deref() == id.as_deref() => Ok(sent_as_it_is(bytes, id)),
+            _ => self.document(fields, is_document),
+        }
+    }
+
+    /// The names of `--metadata`.
+    fn listed(&self) -> &[String] {
+        match &self.metadata {
+            Some(Wanted::Fields(listed)) => listed,
+            _ => &[],
+        }
+    }
+
+    /// Whether all fields become metadata.
+    fn takes_all(&self) -> bool {
+        matches!(self.metadata, None | Some(Wanted::All))
     }
 
     /// The warning about fields that `--metadata` lists and no line had; `None` without lines.
@@ -229,30 +219,34 @@ impl Shape {
         self.hash_field.as_ref().or(self.text_field.as_ref())
     }
 
-    fn document(&self, fields: &[Field<'_>], is_document: bool, what: &str) -> Result<Line, String> {
-        let content = if is_document { None } else { Some(self.content(fields, what)?) };
-        let id = self.id(fields, what)?;
+    fn document(&self, fields: &Fields<'_>, is_document: bool) -> Result<Line, Unread> {
+        let content = if is_document { None } else { Some(self.content(fields)?) };
+        let id = self.id(fields)?;
         let mut document = Object::default();
         if let Some(id) = &id {
             document.add("id", &quoted(id));
         }
-        for Field { name, json } in fields {
+        for (name, value) in &fields.all {
             let is_own = is_document && !["id", "metadata"].contains(&&**name);
-            if is_own || (what == "field" && self.keeps_lifetime(name)) {
-                document.add(name, json);
+            if is_own || (fields.what == "field" && self.keeps_lifetime(name)) {
+                document.add(name, &value.json());
             }
         }
-        if let Some(Content { member, json, .. }) = &content {
+        if let Some(Text { member, json, .. }) = &content {
             document.add(member, json);
             self.hash_profile.iter().for_each(|profile| document.add("profile", &quoted(profile)));
         }
-        let metadata = self.metadata(fields, content.as_ref(), is_document, what)?;
+        let metadata = self.metadata(fields, content.as_ref(), is_document)?;
         if !metadata.is_empty() {
             let mut object = Object::default();
             metadata.iter().for_each(|field| object.add(&field.name, &field.json));
             document.add("metadata", &object.end());
         }
         Ok(Line { bytes: document.end().into_bytes(), id, is_mapped: true })
+    }
+
+    fn id(&self, fields: &Fields<'_>) -> Result<Option<String>, Unread> {
+        fields.id(self.id_field.as_deref().unwrap_or("id"), self.id_field.is_some())
     }
 
     /// Whether a field of a line is the lifetime of the document: it is if the user names no fields.
@@ -263,88 +257,52 @@ impl Shape {
             && self.metadata.is_none()
     }
 
-    fn content<'a>(&'a self, fields: &'a [Field<'_>], what: &str) -> Result<Content<'a>, String> {
-        let is_there = |name: &&str| find(fields, name).is_some_and(|json| json != "null");
-        let name = match self.content_field() {
+    fn content<'a>(&'a self, fields: &Fields<'a>) -> Result<Text<'a>, Unread> {
+        if let Some(name) = &self.hash_field {
+            let value = fields.needed(name, "--hash-field")?;
+            // Databases write integers with blanks before them.
+            let json = value.string().map_or_else(|_| value.json(), |text| quoted(text.trim()).into());
+            return Ok(Text { member: "hash", name, json });
+        }
+        let is_there = |name: &&str| fields.get(name).is_some_and(|value| !value.is_null());
+        let name = match &self.text_field {
             Some(name) => name.as_str(),
             None => ["text", "html"].into_iter().find(is_there).unwrap_or("text"),
         };
-        let found = find(fields, name);
-        if found.as_deref() == Some("null") {
-            return Err(format!("there is no value in the {what} {name:?}"));
-        }
-        let Some(json) = found else {
-            let option = if self.hash_field.is_some() { "--hash-field" } else { "--text-field" };
-            let all = missing(what, name, fields.iter().map(|field| &*field.name));
-            return Err(format!("{all}; {option} names another one"));
-        };
-        let text = || serde_json::from_str::<String>(&json);
-        let member = match (&self.hash_field, self.content_field()) {
-            (Some(_), _) => "hash",
-            (None, Some(_)) if self.html => "html",
-            (None, None) if name == "html" => "html",
-            _ => "text",
-        };
-        let json = match text() {
-            // Databases write integers with blanks before them.
-            Ok(text) if member == "hash" => quoted(text.trim()).into(),
-            Ok(_) => json,
-            Err(_) if member == "hash" => json,
-            Err(_) => return Err(format!("the {what} {name:?} is no text; --text-field names another one")),
-        };
-        Ok(Content { member, name, json })
-    }
-
-    fn id(&self, fields: &[Field<'_>], what: &str) -> Result<Option<String>, String> {
-        let name = self.id_field.as_deref().unwrap_or("id");
-        let found = find(fields, name).filter(|json| json != "null");
-        match (found, &self.id_field) {
-            (Some(json), _) => match serde_json::from_str::<String>(&json) {
-                Ok(text) => Ok(Some(fitting(&text))),
-                Err(_) if json.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) => {
-                    Ok(Some(json.into_owned()))
-                }
-                Err(_) => {
-                    let shown: String = json.chars().take(40).collect();
-                    Err(format!(
-                        "the {what} {name:?} is {shown}; an id is a text or an integer: --id-field names \
-                         another one"
-                    ))
-                }
-            },
-            (None, Some(_)) => Err(missing(what, name, fields.iter().map(|field| &*field.name))),
-            (None, None) => Ok(None),
-        }
+        fields.text(name, "--text-field")?;
+        let is_page = self.html || (self.text_field.is_none() && name == "html");
+        let json = fields.needed(name, "--text-field")?.json();
+        Ok(Text { member: if is_page { "html" } else { "text" }, name, json })
     }
 
     /// The fields of the metadata.
     fn metadata<'a>(
         &'a self,
-        fields: &'a [Field<'a>],
-        content: Option<&Content<'_>>,
+        fields: &'a Fields<'a>,
+        content: Option<&Text<'_>>,
         is_document: bool,
-        what: &str,
-    ) -> Result<Vec<Field<'a>>, String> {
+    ) -> Result<Vec<Field<'a>>, Unread> {
         let wanted = self.metadata.as_ref().unwrap_or(&Wanted::All);
         if *wanted == Wanted::None {
             return Ok(Vec::new());
         }
-        let all = self.others(fields, content, is_document, what)?;
+        let all = self.others(fields, content, is_document)?;
         if let Wanted::Fields(names) = wanted {
+            let others = all.iter().map(|field| (Cow::Borrowed(&*field.name), Value::Json(&field.json)));
+            let others = Fields { what: fields.what, all: others.collect() };
             let found = |name: &'a String| {
-                let json = find(&all, name).or_else(|| find(fields, name))?;
+                let json = others.get(name).or_else(|| fields.get(name))?.json();
                 Some(Field { name: name.into(), json: json.into_owned().into() })
             };
             let found: Vec<Field<'_>> = names.iter().filter_map(found).collect();
-            let [had, all] = [&found, &all].map(|fields| fields.iter().map(|field| &*field.name));
-            self.seen.note(names, had, all);
+            self.seen.note(names, found.iter().map(|field| &*field.name), others.names());
             return Ok(found);
         }
         match twice(&all) {
-            Some(name) => Err(format!(
+            Some(name) => Err(Reason::Repeated.because(format!(
                 "two values of the field {name:?} would become metadata; --metadata names those to store, \
                  and --metadata none leaves all out"
-            )),
+            ))),
             None => Ok(all),
         }
     }
@@ -352,39 +310,50 @@ impl Shape {
     /// The fields that can become metadata: those of an object `metadata`, and all others that are not used.
     fn others<'a>(
         &self,
-        fields: &'a [Field<'a>],
-        content: Option<&Content<'_>>,
+        fields: &'a Fields<'a>,
+        content: Option<&Text<'_>>,
         is_document: bool,
-        what: &str,
-    ) -> Result<Vec<Field<'a>>, String> {
+    ) -> Result<Vec<Field<'a>>, Unread> {
         let id = self.id_field.as_deref().unwrap_or("id");
         let text = content.map(|content| content.name);
-        let is_own = fields.iter().any(|field| Some(&*field.name) == text);
+        let is_own = fields.names().any(|name| Some(name) == text);
+        let is_line = fields.what == "field";
         let mut all: Vec<Field<'a>> = Vec::new();
-        for Field { name, json } in fields {
+        for (name, value) in &fields.all {
             let inner =
                 text.filter(|_| !is_own).and_then(|text| text.strip_prefix(&**name)?.strip_prefix('.'));
-            let json =
-                inner.and_then(|inner| without(json, inner)).map_or(Cow::Borrowed(&**json), Cow::Owned);
-            let is_metadata = name == "metadata" && what == "field";
-            if let Some(object) = all_fields(&json).ok().filter(|_| is_metadata) {
+            let json = value.json();
+            let json = inner.and_then(|inner| without(&json, inner)).map_or(json, Cow::Owned);
+            let is_metadata = name == "metadata" && is_line;
+            if let Some(object) = members(&json).ok().filter(|_| is_metadata) {
                 all.extend(object.into_iter().map(|(name, value)| Field {
                     name: name.into_owned().into(),
-                    json: value.get().to_owned().into(),
+                    json: value.json().into_owned().into(),
                 }));
                 continue;
             }
             if is_document && is_metadata && json != "null" {
-                return Err("the field \"metadata\" is no object; --metadata none leaves it out".to_owned());
+                let why = "the field \"metadata\" is no object; --metadata none leaves it out";
+                return Err(Reason::Value.because(why));
             }
-            let is_used =
-                text == Some(&**name) || name == id || (what == "field" && self.keeps_lifetime(name));
+            let is_used = text == Some(&**name) || name == id || (is_line && self.keeps_lifetime(name));
             if !is_used && !is_document {
                 all.push(Field { name: Cow::Borrowed(name), json });
             }
         }
         Ok(all)
     }
+}
+
+/// The line of an object that is a document already.
+fn sent_as_it_is(mut object: &[u8], id: Option<String>) -> Line {
+    while let Some(rest) = object.strip_prefix(b"\xef\xbb\xbf") {
+        object = rest;
+    }
+    let mut bytes = object.trim_ascii().to_vec();
+    // A line break within an element would end the line.
+    bytes.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
+    Line { bytes, id, is_mapped: false }
 }
 
 /// A name that two fields have.
@@ -394,28 +363,17 @@ fn twice<'a>(fields: &'a [Field<'_>]) -> Option<&'a str> {
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-/// The value of the last field of this name; of `a.b`, else the field `b` of the object `a`.
-fn find<'f>(fields: &'f [Field<'_>], name: &str) -> Option<Cow<'f, str>> {
-    let own = |name: &str| fields.iter().rev().find(|field| field.name == name).map(|field| &*field.json);
-    if let Some(json) = own(name) {
-        return Some(json.into());
-    }
-    let (outer, inner) = name.split_once('.')?;
-    let [found] = fields_of(own(outer)?, [inner]).ok()?;
-    found.map(RawValue::get).map(Cow::Borrowed)
-}
-
 /// An object without one of its fields; `None` if it is no object.
 fn without(json: &str, name: &str) -> Option<String> {
-    let fields = all_fields(json).ok()?;
+    let fields = members(json).ok()?;
     let has_own = fields.iter().any(|(own, _)| own == name);
     let mut object = Object::default();
     for (own, value) in fields {
         let inner = name.strip_prefix(&*own).and_then(|rest| rest.strip_prefix('.')).filter(|_| !has_own);
-        match inner.and_then(|inner| without(value.get(), inner)) {
+        match inner.and_then(|inner| without(&value.json(), inner)) {
             Some(rest) => object.add(&own, &rest),
             None if own == name => {}
-            None => object.add(&own, value.get()),
+            None => object.add(&own, &value.json()),
         }
     }
     Some(object.end())
@@ -439,25 +397,12 @@ impl Object {
     }
 }
 
-fn is_of_number(character: char) -> bool {
-    character == '-' || character.is_ascii_digit()
-}
-
-/// A text as JSON.
-pub(super) fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
-/// The id, or its SHA-256 if it is longer than [`ID_BYTES`].
-pub(super) fn fitting(id: &str) -> String {
-    if id.len() <= ID_BYTES { id.to_owned() } else { format!("sha256-{}", sha256(id.as_bytes())) }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::Parser;
     use serde_json::{Value, json};
 
+    use super::super::super::files::{About, sha256};
     use super::*;
 
     #[derive(Parser)]
@@ -472,8 +417,14 @@ mod tests {
             .shape
     }
 
+    fn line_of(shape: &Shape, line: &str) -> Result<Line, String> {
+        let raw = Raw::new(0, 1, Content::Line(line.to_owned().into()));
+        let made = shape.line(&raw, &About::default(), "").unwrap();
+        made.map_err(|unread| unread.detail)
+    }
+
     fn made(arguments: &[&str], line: &str) -> Result<Value, String> {
-        let line = shape(arguments).of_json(line.as_bytes().to_vec())?;
+        let line = line_of(&shape(arguments), line)?;
         let value: Value = serde_json::from_slice(&line.bytes).unwrap();
         assert!(line.id.is_none() || value["id"] == *line.id.as_ref().unwrap());
         Ok(value)
@@ -496,17 +447,14 @@ mod tests {
     }
 
     #[test]
-    fn documents_and_lines_that_are_no_objects_are_sent_unchanged() {
+    fn documents_are_sent_unchanged() {
         for line in [
             r#"{"id":"a", "text" : "t", "metadata":{"n":1.50}}"#,
             r#"{"hash":"00ff","expires_at":"2030-01-01T00:00:00Z"}"#,
             r#"{"id":"a","features":[["x",1]],"profile":"copies-64"}"#,
-            r#"{"text":7}"#,
-            "oops",
-            "[1]",
             "",
         ] {
-            assert_eq!(shape(&[]).of_json(line.as_bytes().to_vec()).unwrap().bytes, line.as_bytes());
+            assert_eq!(line_of(&shape(&[]), line).unwrap().bytes, line.as_bytes());
         }
         let line = r#"{"id":12345678901234567890123,"hash":"ff","metadata":{"a":1,"b":2}}"#;
         let expected = json!({"id": "12345678901234567890123", "hash": "ff", "metadata": {"a": 1, "b": 2}});
@@ -519,7 +467,7 @@ mod tests {
     fn fields_are_those_that_the_options_name() {
         let line = r#"{"doc":{"body":"t","title":"x","key":5},"lang":"de","deep":{"n":1.50,"m":2}}"#;
         let options = ["--text-field", "doc.body", "--id-field", "doc.key"];
-        let found = shape(&options).of_json(line.as_bytes().to_vec()).unwrap();
+        let found = line_of(&shape(&options), line).unwrap();
         let metadata = r#"{"doc":{"title":"x","key":5},"lang":"de","deep":{"n":1.50,"m":2}}"#;
         let expected = format!(r#"{{"id":"5","text":"t","metadata":{metadata}}}"#);
         assert_eq!(String::from_utf8(found.bytes).unwrap(), expected);
@@ -545,12 +493,12 @@ mod tests {
         let shape = shape(&["--metadata", "lang,topic,meta.url"]);
         assert_eq!(shape.missing_metadata(), None, "no line was read");
         for line in [r#"{"text":"t","lang":"de","topics":["a"]}"#, r#"{"text":"t","url":"u","id":1}"#] {
-            shape.of_json(line.as_bytes().to_vec()).unwrap();
+            line_of(&shape, line).unwrap();
         }
         let expected = "no line has the fields topic, meta.url, which --metadata names; there are lang, \
                         topics, url";
         assert_eq!(shape.missing_metadata().as_deref(), Some(expected));
-        shape.of_json(br#"{"text":"t","topic":1,"meta":{"url":"u"}}"#.to_vec()).unwrap();
+        line_of(&shape, r#"{"text":"t","topic":1,"meta":{"url":"u"}}"#).unwrap();
         assert_eq!(shape.missing_metadata(), None);
     }
 
@@ -564,7 +512,10 @@ mod tests {
             ),
             (&[], r#"{"text":null,"url":"u"}"#, "there is no value in the field \"text\""),
             (&[], r#"{"id":1,"text":"t","metadata":7}"#, "the field \"metadata\" is no object"),
-            (&[], r#"{"text":["t"],"url":"u"}"#, "the field \"text\" is no text"),
+            (&[], r#"{"text":["t"],"url":"u"}"#, "the field \"text\" is not a string; --text-field"),
+            (&[], r#"{"text":7}"#, "the field \"text\" is not a string; --text-field"),
+            (&[], "oops", "not a JSON object"),
+            (&[], "[1]", "a JSON array in place of an object"),
             (&[], r#"{"id":1.5,"text":"t"}"#, "is 1.5; an id is a text or an integer"),
             (&[], r#"{"id":true,"text":"t","x":1}"#, "is true; an id is a text or an integer"),
             (&["--id-field", "id"], r#"{"text":"t"}"#, "no field \"id\"; there are text"),

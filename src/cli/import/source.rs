@@ -1,7 +1,6 @@
 //! The source of an import: files of many formats, compressed or not, as one stream of lines.
 //!
-//! A line is what `POST /documents` accepts. `records` turns each record of another format into one such
-//! line. A record that becomes no line is an empty one, which the server ignores, so that a long archive of
+//! A line is what `POST /documents` accepts. `records` turns each record into one such line. A record that becomes no line is an empty one, which the server ignores, so that a long archive of
 //! images does not look stalled. A file that cannot be read to its end does not affect the others.
 
 use std::io;
@@ -15,11 +14,11 @@ use tokio::sync::mpsc;
 
 use super::super::Failure;
 use super::super::files::{
-    Format, Listed, Listing, Packing, each_file, is_input, is_tar, opened, unpack, unpacked, wrong,
+    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, is_input, is_tar, opened, shown, unpack,
+    unpacked,
 };
 use super::progress::is_progress;
 use super::queue::{Entry, Queue, What};
-use super::records::{self, Found, Records};
 use super::shape::{Line, Shape};
 use crate::http::ExportHeader;
 use crate::wording::counted;
@@ -123,86 +122,86 @@ struct Sending<'s> {
 impl Sending<'_> {
     /// Sends the records of a file, or of all files in an archive. Returns whether the receiver is there.
     fn file(&mut self, path: &Path) -> bool {
-        let source = self.source;
-        let (shape, shown) = (&source.shape, path.display().to_string());
+        let (source, shown) = (self.source, shown(path));
         if is_tar(path) {
             return self.archive(path, &shown);
         }
-        let format = shape.format.or_else(|| Format::named(path)).unwrap_or(Format::Jsonl);
-        let records = match format {
-            Format::Parquet if !is_input(path) => records::parquet(shape, path),
-            _ => opened(path, &source.passed).and_then(|read| records::records(shape, format, &shown, read)),
-        };
-        self.records(&shown, records)
+        let format = source.shape.format.or_else(|| Format::named(path)).unwrap_or(Format::Jsonl);
+        self.records(&shown, format, |cut| match format {
+            Format::Parquet if !is_input(path) => cut.rows(path),
+            _ => cut.records(opened(path, &source.passed)?),
+        })
     }
 
     /// Sends the records of the files in an archive, as if it were a folder.
-    fn archive(&mut self, path: &Path, shown: &str) -> bool {
+    fn archive(&mut self, path: &Path, own: &str) -> bool {
         let source = self.source;
         let mut is_wanted = true;
         let read = unpacked(path, &source.passed).and_then(|read| {
             each_file(read, &mut |member, read| {
                 let name = &*member.path;
                 let Some(format) = source.shape.format.or_else(|| Format::named(name)) else { return true };
-                let shown = format!("{shown}/{}", name.display());
                 let read = unpack(read, Packing::named(name));
-                let records = records::records(&source.shape, format, &shown, read);
-                is_wanted = self.records(&shown, records);
+                is_wanted = self.records(&shown(&path.join(name)), format, |cut| cut.records(read));
                 is_wanted
             })
         });
-        match read {
-            Err(error) if is_wanted => {
-                let why = format!("the archive cannot be read further: {error}");
-                self.records(shown, Err(wrong(why)))
-            }
-            _ => is_wanted,
+        if let Err(error) = read
+            && is_wanted
+        {
+            let why = format!("the archive cannot be read further: {error}; what came before is sent");
+            self.headers.next_file();
+            is_wanted = self.found(&own.into(), 1, Err(Reason::Cut.because(why)));
         }
+        is_wanted
     }
 
-    /// Sends the records of a file.
+    /// Sends the records of a file, which `read` cuts.
     ///
     /// The header of an export holds for the rest of its file. If it is among the skipped lines it is sent
     /// nevertheless, and the next file begins with a header that ends it.
-    fn records(&mut self, file: &str, records: io::Result<Records<'_>>) -> bool {
+    fn records(
+        &mut self,
+        file: &str,
+        format: Format,
+        read: impl FnOnce(&mut Cut<'_>) -> io::Result<()>,
+    ) -> bool {
         self.headers.next_file();
-        let file: Arc<str> = file.into();
-        let mut last = 0;
-        for found in records.unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))) {
-            self.number += 1;
-            let (line, found) = match found {
-                Ok((line, found)) => (line, Ok(found)),
-                Err(error) => (last + 1, Err(error)),
-            };
-            last = line;
-            let is_end = found.is_err();
-            self.record(&file, line, found);
-            if (self.piece.len() >= PIECE || (!self.piece.is_empty() && self.since.elapsed() >= HELD))
-                && !self.send_piece()
+        let source = self.source;
+        let (name, wants): (Arc<str>, &Shape) = (file.into(), &source.shape);
+        let (mut line, mut is_wanted) = (0, true);
+        let mut each = |event: Event| {
+            if let Event::Record(raw, about) = event
+                && let Some(found) = wants.line(&raw, about, file)
             {
-                return false;
+                is_wanted = self.found(&name, raw.line, found);
             }
-            if is_end {
-                break;
-            }
+            is_wanted
+        };
+        let read = read(&mut Cut { file: 0, format, wants, line: &mut line, each: &mut each });
+        if let Err(error) = read
+            && is_wanted
+        {
+            let before = if line == 0 { "nothing of it is sent" } else { "what came before is sent" };
+            let why = format!("{}; {before}", broken(&error, line));
+            is_wanted = self.found(&name, line + 1, Err(Reason::Cut.because(why)));
         }
-        true
+        is_wanted
     }
 
-    fn record(&mut self, file: &Arc<str>, line: u64, found: io::Result<Found>) {
-        let mut own = Line::default();
-        let what = match found {
-            Ok(Found::Line(line)) => {
-                own = line;
-                None
-            }
-            Ok(Found::Nothing) => None,
-            Ok(Found::Skipped(reason)) => Some(What::Skipped(reason)),
-            Ok(Found::Bad(why)) => Some(What::Bad(why)),
-            Err(error) if line == 1 && !is_tar(Path::new(&**file)) => {
-                Some(What::Cut(format!("{error}; nothing of it is sent")))
-            }
-            Err(error) => Some(What::Cut(format!("{error}; what came before is sent"))),
+    /// Takes the next record. Returns whether the receiver is there.
+    fn found(&mut self, file: &Arc<str>, line: u64, found: Result<Line, Unread>) -> bool {
+        self.number += 1;
+        self.record(file, line, found);
+        let is_full = self.piece.len() >= PIECE;
+        let is_held = !self.piece.is_empty() && self.since.elapsed() >= HELD;
+        !(is_full || is_held) || self.send_piece()
+    }
+
+    fn record(&mut self, file: &Arc<str>, line: u64, found: Result<Line, Unread>) {
+        let (mut own, what) = match found {
+            Ok(line) => (line, None),
+            Err(unread) => (Line::default(), Some(What::Unread(unread))),
         };
         let is_header = self.headers.pass(&own.bytes);
         if self.number <= self.skip {

@@ -1,0 +1,90 @@
+//! Why records are not read: one list for all commands, so that each counts and names the same ones.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Skipped;
+use crate::wording::counted;
+
+/// Why a record is not read. [`Reason::Skipped`] ones could have become documents and are passed over; all
+/// others should have become documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cli) enum Reason {
+    Skipped(Skipped),
+    Bytes,
+    Json,
+    Object,
+    Repeated,
+    Row,
+    Field,
+    Value,
+    Id,
+    Hash,
+    Huge,
+    Cut,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Skipped(skipped) => return skipped.fmt(f),
+            Reason::Bytes => "with invalid bytes",
+            Reason::Json => "not JSON",
+            Reason::Object => "not an object",
+            Reason::Repeated => "with a name twice",
+            Reason::Row => "not a row of the table",
+            Reason::Field => "without a field",
+            Reason::Value => "with a value of another kind",
+            Reason::Id => "with an id that cannot be used",
+            Reason::Hash => "with a hash that cannot be used",
+            Reason::Huge => "too large to be copied",
+            Reason::Cut => "that cannot be read further",
+        })
+    }
+}
+
+impl Reason {
+    /// Whether such a record is no error.
+    pub(in crate::cli) fn is_passed_over(self) -> bool {
+        matches!(self, Reason::Skipped(_))
+    }
+
+    /// The record that is not read for this reason.
+    pub(in crate::cli) fn because(self, detail: impl Into<String>) -> Unread {
+        Unread { reason: self, detail: detail.into() }
+    }
+}
+
+/// A record that is not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Unread {
+    pub(in crate::cli) reason: Reason,
+    /// What is wrong with it, and what helps.
+    pub(in crate::cli) detail: String,
+}
+
+impl From<Skipped> for Unread {
+    fn from(skipped: Skipped) -> Unread {
+        Reason::Skipped(skipped).because(skipped.to_string())
+    }
+}
+
+/// The number of records that are not read, by reason.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cli) struct Tally(BTreeMap<Reason, u64>);
+
+impl Tally {
+    pub(in crate::cli) fn add(&mut self, reason: Reason) {
+        *self.0.entry(reason).or_default() += 1;
+    }
+
+    /// The sentences of a summary: what was not read, and what was passed over; none if it is nothing.
+    pub(in crate::cli) fn sentences(&self) -> impl Iterator<Item = String> {
+        [(false, "not read"), (true, "passed over")].into_iter().filter_map(|(is_passed_over, how)| {
+            let of_kind = || self.0.iter().filter(move |(reason, _)| reason.is_passed_over() == is_passed_over);
+            let all: u64 = of_kind().map(|(_, count)| count).sum();
+            let reasons: Vec<String> = of_kind().map(|(reason, count)| format!("{count} {reason}")).collect();
+            (all > 0).then(|| format!("{} {how}: {}", counted(all, "record"), reasons.join(", ")))
+        })
+    }
+}

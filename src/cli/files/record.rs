@@ -1,0 +1,144 @@
+//! A record as it is in its file, and the step from there to what it says, which all commands share.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use encoding_rs::{Encoding, UTF_8};
+
+use super::fields::Value;
+use super::parquet::Values;
+use super::{Entry, Fields, How, Reason, Record, Row, Unread};
+use crate::text::decode;
+
+/// A record as it is in its file.
+pub(in crate::cli) struct Raw {
+    /// The number of its file.
+    pub(in crate::cli) file: u32,
+    /// Its line; in an archive and in Parquet the number of the record.
+    pub(in crate::cli) line: u64,
+    pub(in crate::cli) content: Content,
+    /// The bytes of a line or an element in a file that is not in UTF-8, if they are kept.
+    pub(in crate::cli) original: Option<Bytes>,
+}
+
+/// The bytes of a record.
+pub(in crate::cli) enum Content {
+    /// A line with a JSON object, or a blank one.
+    Line(Bytes),
+    /// An element of an array, with the blanks before it.
+    Element(Vec<u8>),
+    /// A row of a table.
+    Row(Row),
+    /// A whole file.
+    Text(Vec<u8>),
+    /// A record of an archive.
+    Record(Record),
+    /// The columns of a row of a Parquet file that are read.
+    Values(Values),
+    /// The first row of a table, or the header of an export.
+    Header(Vec<u8>),
+    /// The beginning of a file that is not in UTF-8, or has a byte order mark: its charset, and the mark.
+    Charset(&'static Encoding, Vec<u8>),
+    /// A bracket of an array, with the blanks around it.
+    Bracket(Vec<u8>),
+    /// Why the file cannot be read further.
+    Broken(String),
+}
+
+/// What the records of a file share.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct About {
+    /// The charset of a file that is read as UTF-8.
+    pub(in crate::cli) encoding: &'static Encoding,
+    /// The names of the columns.
+    pub(in crate::cli) columns: Vec<String>,
+}
+
+/// What a record says.
+#[derive(Debug)]
+pub(in crate::cli) enum Said<'a> {
+    /// An object, or a row.
+    Fields(Fields<'a>),
+    /// A whole file.
+    Text(Cow<'a, str>),
+    /// A page or text of a web archive: the name of its field, `html` or `text`, and the content.
+    Capture(&'a Record, &'static str, String),
+    /// It is not meant to become a document.
+    Nothing,
+}
+
+impl Default for About {
+    /// That of a file whose records have their own charsets.
+    fn default() -> About {
+        About { encoding: UTF_8, columns: Vec::new() }
+    }
+}
+
+impl Raw {
+    pub(in crate::cli) fn new(file: u32, line: u64, content: Content) -> Raw {
+        Raw { file, line, content, original: None }
+    }
+
+    /// What the record says.
+    ///
+    /// # Errors
+    /// Why it is not read.
+    pub(in crate::cli) fn said<'a>(&'a self, about: &'a About, how: How) -> Result<Said<'a>, Unread> {
+        let of_json = |bytes: &'a [u8]| Fields::of_json(bytes, about.encoding).map(Said::Fields);
+        let of_row = |cells: &mut dyn Iterator<Item = Value<'a>>| {
+            Ok(Said::Fields(Fields::of_row(&about.columns, cells)))
+        };
+        match &self.content {
+            Content::Line(_) if self.content.is_blank() => Ok(Said::Nothing),
+            Content::Line(line) => of_json(line),
+            Content::Element(element) => of_json(element),
+            Content::Row(row) => {
+                let cells = row.cells.as_ref().map_err(|why| Reason::Row.because(why))?;
+                of_row(&mut cells.iter().map(Value::Text))
+            }
+            Content::Values(values) => {
+                let value = |value: &'a Option<String>| value.as_deref().map_or(Value::Null, Value::Text);
+                of_row(&mut values.iter().map(value))
+            }
+            Content::Text(bytes) => {
+                let text = decode(bytes, how.charset.map(Encoding::name), how.is_page);
+                text.map(Said::Text).map_err(|error| Reason::Bytes.because(error.to_string()))
+            }
+            Content::Record(record) => match record.entry() {
+                Entry::Document { field, content } => Ok(Said::Capture(record, field, content)),
+                Entry::Skipped(reason) => Err(reason.into()),
+                Entry::Nothing => Ok(Said::Nothing),
+            },
+            Content::Header(_) | Content::Charset(..) | Content::Bracket(_) => Ok(Said::Nothing),
+            Content::Broken(why) => Err(Reason::Cut.because(why)),
+        }
+    }
+}
+
+impl Content {
+    /// Whether it is a record, which has a number.
+    pub(in crate::cli) fn is_record(&self) -> bool {
+        !matches!(self, Content::Header(_) | Content::Charset(..) | Content::Bracket(_))
+    }
+
+    /// Whether it is a line of blanks.
+    pub(in crate::cli) fn is_blank(&self) -> bool {
+        matches!(self, Content::Line(line) if line.iter().all(u8::is_ascii_whitespace))
+    }
+
+    /// The number of bytes.
+    pub(in crate::cli) fn len(&self) -> usize {
+        match self {
+            Content::Line(bytes) => bytes.len(),
+            Content::Text(bytes)
+            | Content::Header(bytes)
+            | Content::Element(bytes)
+            | Content::Charset(_, bytes)
+            | Content::Bracket(bytes) => bytes.len(),
+            Content::Row(row) => row.raw.len(),
+            Content::Record(record) => record.bytes().map_or(0, <[u8]>::len),
+            Content::Values(values) => values.iter().flatten().map(String::len).sum(),
+            Content::Broken(why) => why.len(),
+        }
+    }
+}
