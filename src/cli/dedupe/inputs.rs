@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
 use super::super::files::{
-    Format, Listed, Listing, Member, Packing, each_file, is_input, is_tar, last_name, shown,
-    unpacked,
+    Format, Listed, Listing, Member, Packing, each_file, is_input, is_tar, last_name, shown, unpacked,
 };
 
 /// A file to read.
@@ -134,8 +133,8 @@ impl Input {
                 "Parquet cannot be read from standard input, because its end comes first",
             ));
         }
-        let format = format.or_else(|| Format::named(&path)).unwrap_or(Format::Jsonl);
-        let packing = if format == Format::Parquet { Packing::None } else { Packing::named(&path) };
+        let format = Format::of_file(&path, format);
+        let packing = if format == Format::Parquet { Packing::None } else { Packing::of_file(&path) };
         Ok(Input {
             argument,
             to,

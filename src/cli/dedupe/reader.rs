@@ -18,7 +18,8 @@ use bytes::Bytes;
 
 use super::super::Failure;
 use super::super::files::{
-    About, Cut, Event, Format, Places, Reading, broken, check_columns, counted, each_file, is_input, unpack, unpacked, wrong,
+    About, Cut, Event, Format, Places, Reading, broken, check_columns, counted, each_file, is_input, unpack,
+    unpacked, wrong,
 };
 use super::inputs::Input;
 use super::record::{Content, Made, Maker, Raw};

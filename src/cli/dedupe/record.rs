@@ -102,7 +102,13 @@ impl Maker {
             return Err(Reason::Huge.because("the record is too large"));
         }
         let said = raw.said(about, self.how())?;
-        let of = |text: Cow<'a, str>| Document { id: None, text: Some(text), is_page: self.is_page, print: None, key: None };
+        let of = |text: Cow<'a, str>| Document {
+            id: None,
+            text: Some(text),
+            is_page: self.is_page,
+            print: None,
+            key: None,
+        };
         match said {
             Said::Nothing => Ok(None),
             Said::Fields(fields) if self.is_exported => self.of_exported(&fields).map(Some),
@@ -118,7 +124,8 @@ impl Maker {
 
     fn of_fields<'a>(&self, fields: &Fields<'a>) -> Result<Document<'a>, Unread> {
         let id = fields.id(&self.id_field, self.needs_id)?;
-        let key = self.keep.field().map(|name| fields.needed(name, "--keep").map(Value::plain)).transpose()?;
+        let key =
+            self.keep.field().map(|name| fields.needed(name, "--keep").map(Value::plain)).transpose()?;
         let document = Document { id, text: None, is_page: self.is_page, print: None, key };
         let Some(name) = &self.hash_field else {
             let text = fields.text(&self.text_field, "--text-field")?;
@@ -145,7 +152,8 @@ impl Maker {
         }
         let print = match (value("hash"), value("signature")) {
             (Some(hash), _) => {
-                let hash: Hash = hash.parse().map_err(|error: HashError| Reason::Hash.because(error.to_string()))?;
+                let hash: Hash =
+                    hash.parse().map_err(|error: HashError| Reason::Hash.because(error.to_string()))?;
                 Print { hash, ..self.sizes.blank() }
             }
             (None, Some(digits)) => {
@@ -217,12 +225,19 @@ impl Wants for Maker {
             None => (&self.text_field, "--text-field"),
         };
         let id = Some(&*self.id_field).filter(|id| self.needs_id || names.iter().any(|name| name == id));
-        let used = [Some((&**content, option)), id.map(|id| (id, "--id-field")), self.keep.field().map(|key| (key, "--keep"))];
+        let used = [
+            Some((&**content, option)),
+            id.map(|id| (id, "--id-field")),
+            self.keep.field().map(|key| (key, "--keep")),
+        ];
         let cells = names.iter().map(|_| Value::Text("-"));
         let row = Fields::of_row(names, cells);
-        used.into_iter().flatten().map(|(name, option)| {
-            row.needed(name, option).map(|_| name.to_owned()).map_err(|unread| unread.detail)
-        }).collect()
+        used.into_iter()
+            .flatten()
+            .map(|(name, option)| {
+                row.needed(name, option).map(|_| name.to_owned()).map_err(|unread| unread.detail)
+            })
+            .collect()
     }
 
     fn refuses(&self, header: &ExportHeader) -> Option<String> {

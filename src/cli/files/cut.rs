@@ -11,6 +11,7 @@ use bytes::Bytes;
 use encoding_rs::{Encoding, UTF_8};
 
 use super::lines::records_of_json;
+use super::magic::refuse_foreign;
 use super::{
     About, Content, Format, InUtf8, Places, Raw, Reading, Table, archive, in_utf8, parquet, unpacked,
     with_originals, wrong,
@@ -71,7 +72,8 @@ pub(in crate::cli) struct Cut<'a> {
 
 impl Cut<'_> {
     /// The records of a file of any format except Parquet.
-    pub(in crate::cli) fn records(&mut self, (read, places): (Reading<'_>, Places)) -> io::Result<()> {
+    pub(in crate::cli) fn records(&mut self, (mut read, places): (Reading<'_>, Places)) -> io::Result<()> {
+        refuse_foreign(&mut read)?;
         match self.format {
             Format::Jsonl => {
                 let Some((begun, about)) = self.begun(read)? else { return Ok(()) };
@@ -104,7 +106,7 @@ impl Cut<'_> {
         let Some((InUtf8 { read, originals, encoding, .. }, _)) = self.begun(read)? else { return Ok(()) };
         let mut table = opened(read, self.format, self.wants)?.with_originals(originals);
         let columns = table.names();
-        self.wants.columns(&columns).map_err(wrong)?;
+        used(&columns, self.wants).map_err(wrong)?;
         let about = Arc::new(About { encoding, columns });
         let header = Content::Header(table.header().to_vec());
         let mut is_wanted = self.pass(0, header, &about);
@@ -116,7 +118,7 @@ impl Cut<'_> {
 
     /// The rows of a Parquet file.
     pub(in crate::cli) fn rows(&mut self, path: &Path) -> io::Result<()> {
-        let columns = self.wants.columns(&parquet::columns(path)?).map_err(wrong)?;
+        let columns = used(&parquet::columns(path)?, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = parquet::rows(path, &names)?;
         let about = Arc::new(About { encoding: UTF_8, columns });
@@ -159,7 +161,21 @@ pub(in crate::cli) fn broken(error: &io::Error, line: u64) -> String {
 
 /// A table, whose delimiter the user names, or its format.
 fn opened<'r>(read: Reading<'r>, format: Format, wants: &dyn Wants) -> io::Result<Table<'r>> {
-    Table::open(read, wants.how().delimiter.or(format.delimiter()))
+    Table::open(read, wants.how().delimiter, format.delimiter())
+}
+
+/// The columns that are used of a table with these.
+///
+/// # Errors
+/// If one is missing, or two have its name.
+fn used(names: &[String], wants: &dyn Wants) -> Result<Vec<String>, String> {
+    let used = wants.columns(names)?;
+    match used.iter().find(|wanted| names.iter().filter(|name| name == wanted).count() > 1) {
+        Some(name) => Err(format!(
+            "two columns have the name {name:?}, and which one is meant is unknown: rename one of them"
+        )),
+        None => Ok(used),
+    }
 }
 
 /// Checks that a table has the columns that are wanted: no record of it could be read otherwise. A file that
@@ -176,5 +192,5 @@ pub(in crate::cli) fn check_columns(path: &Path, format: Format, wants: &dyn Wan
         Format::Parquet => parquet::columns(path),
         _ => return Ok(()),
     };
-    names.map_or(Ok(()), |names| wants.columns(&names).map(drop))
+    names.map_or(Ok(()), |names| used(&names, wants).map(drop))
 }

@@ -11,9 +11,13 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::faults::{fault, lone_surrogate};
 use super::{Reason, Unread, fitting};
 use crate::ids::DocumentId;
-use crate::wording;
+
+/// The way out of bytes that are invalid in the charset of a file.
+pub(super) const NAME_THE_CHARSET: &str =
+    "--charset names the charset of the file, such as windows-1252 (latin1)";
 
 /// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +80,7 @@ impl<'a> Fields<'a> {
         encoding: &'static Encoding,
     ) -> Result<Fields<'a>, Unread> {
         let text = valid(bytes, encoding)?.trim_start_matches('\u{feff}');
-        let all = members(text).map_err(|error| {
-            if text.trim_start().starts_with('[') {
-                return Reason::Object.because("a JSON array in place of an object");
-            }
-            Reason::Json.because(format!("not a JSON object: {}", wording::plain(&error.to_string())))
-        })?;
+        let all = members(text).map_err(|error| fault(text, &error))?;
         match repeated(text) {
             Some(name) => Err(Reason::Repeated.because(format!(
                 "an object has the name {name:?} twice, and which value is meant is unknown"
@@ -132,16 +131,18 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// If there is none.
     pub(in crate::cli) fn text(&self, name: &str, option: &str) -> Result<Cow<'a, str>, Unread> {
-        self.needed(name, option)?.string().map_err(|error| {
+        let value = self.needed(name, option)?;
+        value.string().map_err(|_| {
             let what = self.what;
-            Reason::Value.because(match error {
+            Reason::Value.because(match broken_character(value) {
+                Some(why) => format!("the {what} {name:?} {why}"),
                 None => format!("the {what} {name:?} is not a string; {option} names another one"),
-                Some(error) => format!("the {what} {name:?}: {}", wording::plain(&error.to_string())),
             })
         })
     }
 
-    /// The id in a field, a text or an integer; `None` if there is none and none is needed. An id of more than 256 bytes becomes its digest. An empty cell of a table is no id.
+    /// The id in a field, a text or an integer; `None` if there is none and none is needed. An id of more
+    /// than 256 bytes becomes its digest. An empty cell of a table is no id.
     ///
     /// # Errors
     /// If the value is of another kind, or cannot be an id.
@@ -153,25 +154,30 @@ impl<'a> Fields<'a> {
             self.get(name).filter(|value| !value.is_null() && *value != Value::Text(""))
         };
         let Some(value) = found else { return Ok(None) };
-        let what = self.what;
-        let id = match (value.string(), value) {
-            (Ok(text), _) => fitting(&text),
-            (Err(None), Value::Json(json)) if json.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) => {
-                json.to_owned()
-            }
-            (Err(error), _) => {
-                let shown: String = value.json().chars().take(40).collect();
-                let why = error.map(|error| format!(": {}", wording::plain(&error.to_string())));
-                return Err(Reason::Id.because(format!(
-                    "the {what} {name:?} is {shown}{}; an id is a text or an integer: {OPTION} names another one",
-                    why.unwrap_or_default()
-                )));
-            }
+        let is_digit = |byte: u8| byte == b'-' || byte.is_ascii_digit();
+        let id = match value {
+            Value::Json(json) if json.bytes().all(is_digit) => Ok(json.to_owned()),
+            _ => value.string().map(|text| fitting(&text)).map_err(|_| {
+                broken_character(value).unwrap_or_else(|| {
+                    let shown: String = value.json().chars().take(40).collect();
+                    format!("is {shown}; an id is a text or an integer")
+                })
+            }),
         };
-        let is_good = DocumentId::new(&id);
-        is_good.map_err(|error| Reason::Id.because(format!("the {what} {name:?}: {error}; {OPTION} names another one")))?;
-        Ok(Some(id))
+        let id =
+            id.and_then(|id| DocumentId::new(&id).map(|_| id).map_err(|error| format!("is no id: {error}")));
+        let what = self.what;
+        id.map(Some).map_err(|why| {
+            Reason::Id.because(format!("the {what} {name:?} {why}: {OPTION} names another one"))
+        })
     }
+}
+
+/// What is wrong with a string that cannot be decoded.
+fn broken_character(value: Value<'_>) -> Option<String> {
+    let Value::Json(json) = value else { return None };
+    let escape = lone_surrogate(json).filter(|_| json.starts_with('"'))?;
+    Some(format!("has half of a character, the lone surrogate {escape}"))
 }
 
 /// The bytes of a record of a file in this charset, which were made UTF-8.
@@ -180,11 +186,18 @@ impl<'a> Fields<'a> {
 /// If they are invalid.
 pub(in crate::cli) fn valid<'a>(bytes: &'a [u8], encoding: &'static Encoding) -> Result<&'a str, Unread> {
     simdutf8::compat::from_utf8(bytes).map_err(|error| {
-        Reason::Bytes.because(match error.valid_up_to() {
-            _ if encoding != UTF_8 => "it has bytes that are invalid in the charset of the file".to_owned(),
-            at => format!("not UTF-8: byte {at} is invalid"),
-        })
+        if encoding == UTF_8 {
+            return not_utf8(error.valid_up_to());
+        }
+        let (name, help) = (encoding.name(), "--charset names another one");
+        Reason::Bytes
+            .because(format!("it has bytes that are invalid in the charset of the file, {name}; {help}"))
     })
+}
+
+/// The fault of bytes that are not UTF-8 at this place.
+pub(super) fn not_utf8(at: usize) -> Unread {
+    Reason::Bytes.because(format!("not UTF-8: byte {at} is invalid; {NAME_THE_CHARSET}"))
 }
 
 /// The members of an object in their order.
@@ -359,7 +372,11 @@ mod tests {
         let long = "u".repeat(257);
         for (line, needed, expected) in [
             (r#"{"id":"a"}"#.to_owned(), None, Ok(Some("a".to_owned()))),
-            (r#"{"id":12345678901234567890123}"#.to_owned(), None, Ok(Some("12345678901234567890123".to_owned()))),
+            (
+                r#"{"id":12345678901234567890123}"#.to_owned(),
+                None,
+                Ok(Some("12345678901234567890123".to_owned())),
+            ),
             (r#"{"id":-7}"#.to_owned(), Some("id"), Ok(Some("-7".to_owned()))),
             (r#"{"id":null}"#.to_owned(), None, Ok(None)),
             (r#"{"a":{"b":"c"}}"#.to_owned(), Some("a.b"), Ok(Some("c".to_owned()))),
@@ -369,7 +386,11 @@ mod tests {
             (r#"{"id":1.5}"#.to_owned(), None, Err("is 1.5; an id is a text or an integer")),
             (r#"{"id":true}"#.to_owned(), None, Err("is true; an id is a text or an integer")),
             (r#"{"id":""}"#.to_owned(), None, Err("this one is empty")),
-            (r#"{"id":"a\nb"}"#.to_owned(), None, Err("an id has no control characters; this one has U+000A")),
+            (
+                r#"{"id":"a\nb"}"#.to_owned(),
+                None,
+                Err("an id has no control characters; this one has U+000A"),
+            ),
         ] {
             match (fields(&line).id(needed.unwrap_or("id"), needed.is_some()), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{line}"),

@@ -1,30 +1,84 @@
-//! The elements of a JSON array, one after the other, without the array in memory, with all of its bytes.
+//! The records of a file of JSON that are no lines: the elements of an array, and objects over many lines.
+//!
+//! They are read one after the other, without the file in memory, with all of its bytes.
 
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
+
+use memchr::memchr;
+use serde::de::IgnoredAny;
 
 use super::{Reading, wrong};
 
 /// The longest element, in bytes.
 const LONGEST: usize = 256 << 20;
-/// The most blanks before an array, in bytes.
-const BLANKS: usize = 64 << 10;
+/// The most bytes that are read to see how a file begins.
+const AHEAD: usize = 64 << 10;
 
-/// Whether the file begins with an array, after blanks. Returns it from its beginning.
-pub(in crate::cli) fn is_array(mut read: Reading<'_>) -> io::Result<(bool, Reading<'_>)> {
-    let mut blanks = Vec::new();
+/// How a file of JSON begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// With an array.
+    Array,
+    /// With an object over many lines, as `jq` writes it.
+    Objects,
+    /// With anything else.
+    Lines,
+}
+
+/// How the file begins, after blanks. Returns it from its beginning.
+pub(super) fn begin(mut read: Reading<'_>) -> io::Result<(Begin, Reading<'_>)> {
+    let mut before = Vec::new();
     let next = loop {
-        let next = after_blanks(&mut read, &mut blanks)?;
-        if next.is_some() || blanks.len() > BLANKS || read.fill_buf()?.is_empty() {
+        let next = after_blanks(&mut read, &mut before)?;
+        if next.is_some() || before.len() > AHEAD || read.fill_buf()?.is_empty() {
             break next;
         }
     };
-    let read = if blanks.is_empty() { read } else { Box::new(Cursor::new(blanks).chain(read)) };
-    Ok((next == Some(b'['), read))
+    let begin = match next {
+        Some(b'[') => Begin::Array,
+        Some(b'{') if is_spread(&mut read, &mut before)? => Begin::Objects,
+        _ => Begin::Lines,
+    };
+    let read = if before.is_empty() { read } else { Box::new(Cursor::new(before).chain(read)) };
+    Ok((begin, read))
+}
+
+/// Whether an object that begins here goes on in the next line. What is read is kept in `before`.
+fn is_spread(read: &mut Reading<'_>, before: &mut Vec<u8>) -> io::Result<bool> {
+    let from = before.len();
+    loop {
+        let buffer = read.fill_buf()?;
+        let is_last = buffer.is_empty();
+        before.extend_from_slice(buffer);
+        if let Some(is_spread) = spread(&before[from..]) {
+            before.truncate(before.len() - buffer.len());
+            return Ok(is_spread);
+        }
+        if is_last || before.len() > AHEAD {
+            before.truncate(before.len() - buffer.len());
+            return Ok(false);
+        }
+        let count = buffer.len();
+        read.consume(count);
+    }
+}
+
+/// The same of the first bytes of an object; `None` if they are too few. A line that is damaged ends within a
+/// string, or the next one begins with another object.
+fn spread(bytes: &[u8]) -> Option<bool> {
+    let (first, rest) = bytes.split_at(memchr(b'\n', bytes)?);
+    match serde_json::from_slice::<IgnoredAny>(first) {
+        Err(error) if error.is_eof() && !error.to_string().contains("string") => {
+            let next = rest.iter().find(|byte| !byte.is_ascii_whitespace())?;
+            Some(matches!(next, b'"' | b'}'))
+        }
+        _ => Some(false),
+    }
 }
 
 /// A part of an array. The bytes of all parts, with a comma between two elements, are those of the file.
 #[derive(Debug)]
-pub(in crate::cli) enum Part {
+pub(super) enum Part {
     /// The bracket that opens it, after blanks.
     Open(Vec<u8>),
     /// An element, with the blanks around it.
@@ -35,15 +89,76 @@ pub(in crate::cli) enum Part {
 
 /// An element of an array.
 #[derive(Debug)]
-pub(in crate::cli) struct Element {
+pub(super) struct Element {
     /// The line of the file in which it begins.
-    pub(in crate::cli) line: u64,
+    pub(super) line: u64,
     /// Its bytes. Whether they are JSON is not checked.
-    pub(in crate::cli) bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The objects of a file, one after the other over many lines, each with the blanks before it. An
+/// object in which a line ends within a string is damaged, and goes on to the next line that begins with an
+/// object.
+pub(super) fn objects(mut read: Reading<'_>) -> impl Iterator<Item = io::Result<(Vec<u8>, Element)>> {
+    let mut line = 1;
+    std::iter::from_fn(move || object(&mut read, &mut line).transpose())
+}
+
+fn object(read: &mut Reading<'_>, line: &mut u64) -> io::Result<Option<(Vec<u8>, Element)>> {
+    let mut blanks = Vec::new();
+    while after_blanks(read, &mut blanks)?.is_none() {
+        if read.fill_buf()?.is_empty() {
+            return Ok(None);
+        }
+    }
+    *line += breaks(&blanks);
+    let own = *line;
+    let (mut bytes, mut depth) = (Vec::new(), 0_u64);
+    let (mut is_text, mut is_escaped, mut is_lost) = (false, false, false);
+    loop {
+        let buffer = read.fill_buf()?;
+        let mut before = bytes.last().copied();
+        let end = buffer.iter().position(|byte| {
+            let is_object = before.replace(*byte) == Some(b'\n') && *byte == b'{';
+            match byte {
+                _ if is_lost => return is_object,
+                b'\n' if is_text => is_lost = true,
+                _ if is_escaped => is_escaped = false,
+                b'\\' if is_text => is_escaped = true,
+                b'"' => is_text = !is_text,
+                b'{' | b'[' if !is_text => depth += 1,
+                b'}' | b']' if !is_text => {
+                    depth = depth.saturating_sub(1);
+                    return depth == 0;
+                }
+                _ => {}
+            }
+            // Something else than an object.
+            is_lost |= depth == 0;
+            false
+        });
+        // An object ends with its bracket, and damage before the next object.
+        let taken = end.map_or(buffer.len(), |end| end + usize::from(!is_lost));
+        let is_end = end.is_some() || buffer.is_empty();
+        bytes.extend_from_slice(&buffer[..taken]);
+        read.consume(taken);
+        if bytes.len() > LONGEST {
+            return Err(wrong(format!("line {own}: an object is longer than 256 MiB")));
+        }
+        if is_end {
+            *line += breaks(&bytes);
+            return Ok(Some((blanks, Element { line: own, bytes })));
+        }
+    }
+}
+
+/// The number of line breaks.
+fn breaks(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// The parts of an array, with which the file begins after blanks; none follow an error.
-pub(in crate::cli) fn parts(read: Reading<'_>) -> impl Iterator<Item = io::Result<Part>> {
+pub(super) fn parts(read: Reading<'_>) -> impl Iterator<Item = io::Result<Part>> {
     let mut array = Array { read, line: 1, at: At::Begin };
     std::iter::from_fn(move || {
         let next = array.next_part();
@@ -115,7 +230,7 @@ impl Array<'_> {
 
     /// Counts the lines of bytes that were read.
     fn pass(&mut self, bytes: &[u8]) {
-        self.line += memchr::memchr_iter(b'\n', bytes).count() as u64;
+        self.line += breaks(bytes);
     }
 
     /// Reads an element and the comma or bracket that ends it. Returns whether that is a bracket.
@@ -186,8 +301,8 @@ mod tests {
 
     fn read(text: &str, buffer: usize) -> Vec<io::Result<Part>> {
         let read: Reading = Box::new(BufReader::with_capacity(buffer, Cursor::new(text.to_owned())));
-        let (is_array, read) = is_array(read).unwrap();
-        assert!(is_array, "{text}");
+        let (begin, read) = begin(read).unwrap();
+        assert_eq!(begin, Begin::Array, "{text}");
         parts(read).take(100).collect()
     }
 
@@ -224,10 +339,75 @@ mod tests {
         }
         let lines = elements(read("\n[1,\n\n 2,\n3]", 8)).into_iter().map(|element| element.line);
         assert_eq!(lines.collect::<Vec<_>>(), [2, 4, 5]);
-        let (is_array, mut whole) = is_array(Box::new(Cursor::new(" \n{\"a\": [1]}"))).unwrap();
-        let mut text = String::new();
-        whole.read_to_string(&mut text).unwrap();
-        assert!(!is_array && text == " \n{\"a\": [1]}");
+    }
+
+    /// How a text begins, and its objects if they are over many lines.
+    fn begun(text: &str, buffer: usize) -> (Begin, Vec<(u64, String)>) {
+        let read: Reading = Box::new(BufReader::with_capacity(buffer, Cursor::new(text.to_owned())));
+        let (found, mut read) = begin(read).unwrap();
+        if found != Begin::Objects {
+            let mut whole = String::new();
+            read.read_to_string(&mut whole).unwrap();
+            assert_eq!(whole, text);
+            return (found, Vec::new());
+        }
+        let of = |object: io::Result<(Vec<u8>, Element)>| {
+            let (_, Element { line, bytes }) = object.unwrap();
+            (line, String::from_utf8(bytes).unwrap())
+        };
+        (found, objects(read).map(of).collect())
+    }
+
+    #[test]
+    fn objects_over_many_lines_are_read_one_by_one() {
+        let of = |value: &Value| serde_json::to_string_pretty(value).unwrap();
+        let values = [
+            serde_json::json!({"id": 1, "text": "a } { \" \\ b", "deep": [{"x": []}, {}]}),
+            serde_json::json!({}),
+            serde_json::json!({"text": "}\n{"}),
+        ];
+        let texts: Vec<String> = values.iter().map(of).collect();
+        for between in ["\n", "\n\n", "", " ", "\r\n"] {
+            let whole = format!("\n {}\n", texts.join(between));
+            for buffer in [1, 3, 17, 4096] {
+                let (begin, found) = begun(&whole, buffer);
+                assert_eq!(begin, Begin::Objects, "{whole}");
+                let expected = texts.iter().scan(0, |from, text| {
+                    *from += whole[*from..].find(text.as_str()).unwrap();
+                    let line = breaks(whole[..*from].as_bytes()) + 1;
+                    *from += text.len();
+                    Some((line, text.clone()))
+                });
+                assert_eq!(found, expected.collect::<Vec<_>>(), "{whole} {buffer}");
+            }
+        }
+        for (text, expected) in [
+            ("{\"a\":1}\n{\"b\":2}\n", Begin::Lines),
+            ("{\"a\":1}", Begin::Lines),
+            ("{\"a\":\"cut\n\"b\"", Begin::Lines),
+            ("{\"a\":1,\n{\"b\":2}\n", Begin::Lines),
+            ("{\n", Begin::Lines),
+            ("oops\n{\n\"a\":1}", Begin::Lines),
+            ("\n[{\n\"a\":1}]", Begin::Array),
+            ("{\"a\":1,\n \"b\":2}", Begin::Objects),
+            ("{\r\n\r\n}", Begin::Objects),
+        ] {
+            for buffer in [1, 4096] {
+                assert_eq!(begun(text, buffer).0, expected, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_object_takes_no_other_with_it() {
+        let text = "{\n \"a\": 1\n}\n{\n \"a\": \"cut\n}\n{\n \"a\": 3\n}\n, {\n}\n{\n \"a\": [4\n}\n";
+        for buffer in [1, 5, 4096] {
+            let (_, found) = begun(text, buffer);
+            let found: Vec<(u64, Option<Value>)> =
+                found.iter().map(|(line, text)| (*line, serde_json::from_str(text).ok())).collect();
+            let a = |number: u64| Some(serde_json::json!({"a": number}));
+            assert_eq!(found, [(1, a(1)), (4, None), (7, a(3)), (10, None), (12, None)], "{buffer}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Records of JSON: the elements of an array, and lines, which are slices of the blocks in which they were
-//! read.
+//! Records of JSON: the elements of an array, objects over many lines, and lines, which are slices of the
+//! blocks in which they were read.
 //!
 //! With each record come the bytes that it has in a file of another charset than UTF-8.
 
@@ -10,15 +10,20 @@ use bytes::Bytes;
 use memchr::{memchr_iter, memrchr};
 
 use super::cut::{Cut, Event, LONGEST};
-use super::{About, Content, Element, InUtf8, Originals, Part, Raw, Reading, ascii_in, is_array, parts, wrong};
+use super::json::{Begin, Element, Part, begin, objects, parts};
+use super::{About, Content, InUtf8, Originals, Raw, Reading, ascii_in, wrong};
 use crate::http::ExportHeader;
 
 /// Passes the records of a file of JSON on.
 pub(super) fn records_of_json(cut: &mut Cut<'_>, begun: InUtf8<'_>, about: &Arc<About>) -> io::Result<()> {
     let InUtf8 { read, originals, encoding, .. } = begun;
-    let (is_array, read) = is_array(read)?;
+    let (begin, read) = begin(read)?;
     let of = Transcoded { originals, line_break: ascii_in(encoding, b"\n") };
-    if is_array { array(cut, read, of, about) } else { lines(cut, read, of, about) }
+    match begin {
+        Begin::Array => array(cut, read, of, about),
+        Begin::Objects => spread(cut, read, of, about),
+        Begin::Lines => lines(cut, read, of, about),
+    }
 }
 
 /// The bytes of a file that is read as UTF-8, if it is in another charset.
@@ -73,6 +78,47 @@ fn array(cut: &mut Cut<'_>, read: Reading<'_>, mut of: Transcoded, about: &Arc<A
     Ok(())
 }
 
+/// Passes objects over many lines on, which are lines with line breaks.
+fn spread(cut: &mut Cut<'_>, read: Reading<'_>, mut of: Transcoded, about: &Arc<About>) -> io::Result<()> {
+    let least = cut.wants.how().block;
+    let mut bytes_passed = 0;
+    for found in objects(read) {
+        let (blanks, Element { line, bytes }) = found?;
+        of.take(&blanks);
+        let original = of.take(&bytes);
+        bytes_passed += bytes.len();
+        let text = Bytes::from(bytes);
+        if !object(cut, line, text, original, about)? {
+            break;
+        }
+        if bytes_passed >= least {
+            bytes_passed = 0;
+            if !(cut.each)(Event::End(&Bytes::new(), &mut Vec::new())) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Passes an object on, or the header of an export. Returns whether more is wanted.
+fn object(
+    cut: &mut Cut<'_>,
+    line: u64,
+    text: Bytes,
+    original: Option<Bytes>,
+    about: &Arc<About>,
+) -> io::Result<bool> {
+    let content = match ExportHeader::of(&text) {
+        Some(Ok(header)) => match header.and_then(|header| cut.wants.refuses(&header)) {
+            Some(why) => return Err(wrong(why)),
+            None => Content::Header(own(original.clone(), &text)),
+        },
+        _ => Content::Line(text),
+    };
+    Ok(cut.pass_raw(Raw { original, ..Raw::new(cut.file, line, content) }, about))
+}
+
 /// The bytes in the file.
 fn own(original: Option<Bytes>, in_utf8: &[u8]) -> Vec<u8> {
     original.map_or_else(|| in_utf8.to_vec(), Vec::from)
@@ -93,15 +139,8 @@ fn lines(cut: &mut Cut<'_>, mut read: Reading<'_>, mut of: Transcoded, about: &A
             let text = block.slice(from..end);
             let original = of.take_line(&block[from..block.len().min(end + 1)]);
             from = end + 1;
-            let content = match ExportHeader::of(&text) {
-                Some(Ok(header)) => match header.and_then(|header| cut.wants.refuses(&header)) {
-                    Some(why) => return Err(wrong(why)),
-                    None => Content::Header(own(original.clone(), &text)),
-                },
-                _ => Content::Line(text),
-            };
-            let raw = Raw { original, ..Raw::new(cut.file, *cut.line + 1, content) };
-            if !cut.pass_raw(raw, about) {
+            let line = *cut.line + 1;
+            if !object(cut, line, text, original, about)? {
                 return Ok(());
             }
         }

@@ -6,11 +6,13 @@
 mod archive;
 mod charset;
 mod cut;
+mod faults;
 mod fields;
 mod gzip;
 mod inputs;
 mod json;
 mod lines;
+mod magic;
 mod names;
 pub(super) mod parquet;
 mod reasons;
@@ -35,7 +37,6 @@ pub(super) use fields::{Fields, Value, members, missing, quoted};
 use gzip::Gzip;
 pub(super) use gzip::Places;
 pub(super) use inputs::{Listed, Listing, last_name};
-pub(super) use json::{Element, Part, is_array, parts};
 pub(super) use names::{fitting, shown};
 pub(super) use reasons::{Reason, Tally, Unread};
 pub(super) use record::{About, Content, Raw, Said};
@@ -117,7 +118,7 @@ impl<R: Read> Read for Counted<R> {
 /// The bytes of a file.
 pub(super) type Reading<'a> = Box<dyn BufRead + 'a>;
 
-/// The bytes of a file, decompressed, or standard input as it is. `passed` counts the bytes read, before
+/// The bytes of a file or of standard input, decompressed. `passed` counts the bytes read, before
 /// decompression.
 pub(super) fn unpacked(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Reading<'static>> {
     Ok(opened(path, passed)?.0)
@@ -127,7 +128,7 @@ pub(super) fn unpacked(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Readi
 pub(super) fn opened(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<(Reading<'static>, Places)> {
     if is_input(path) {
         let read = BufReader::new(Counted(io::stdin(), Arc::clone(passed)));
-        return Ok((Box::new(read), Places::default()));
+        return Ok(unpack(Box::new(read), Packing::None));
     }
     let counted = BufReader::with_capacity(64 << 10, Counted(File::open(path)?, Arc::clone(passed)));
     Ok(unpack(Box::new(counted), Packing::named(path)))
@@ -138,8 +139,10 @@ pub(super) fn counted<'a>(read: Reading<'a>, passed: &Arc<AtomicU64>) -> Reading
     Box::new(BufReader::with_capacity(64 << 10, Counted(read, Arc::clone(passed))))
 }
 
-/// The decompressed bytes, with their places in the file.
-pub(super) fn unpack(read: Reading<'_>, packing: Packing) -> (Reading<'_>, Places) {
+/// The decompressed bytes, with their places in the file. The first bytes tell how they are compressed, if
+/// `named`, the compression of their name, does not.
+pub(super) fn unpack(mut read: Reading<'_>, named: Packing) -> (Reading<'_>, Places) {
+    let packing = Packing::of_data(&mut read, named);
     let places = if packing == Packing::Zstd { Places::unknown() } else { Places::default() };
     let read: Reading = match packing {
         Packing::Gzip => Box::new(BufReader::with_capacity(64 << 10, Gzip::new(read, places.clone()))),

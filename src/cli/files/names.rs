@@ -79,7 +79,8 @@ mod tests {
         }
         let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..20_000 {
-            let name: Vec<u8> = (0..random.usize(..8)).map(|_| *random.choice(b"\\x5cf0e\xff\xc2\x9b\n").unwrap()).collect();
+            let name: Vec<u8> =
+                (0..random.usize(..8)).map(|_| *random.choice(b"\\x5cf0e\xff\xc2\x9b\n").unwrap()).collect();
             assert_eq!(restored(&of(&name)), name, "{name:?}");
         }
     }

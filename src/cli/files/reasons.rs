@@ -81,7 +81,8 @@ impl Tally {
     /// The sentences of a summary: what was not read, and what was passed over; none if it is nothing.
     pub(in crate::cli) fn sentences(&self) -> impl Iterator<Item = String> {
         [(false, "not read"), (true, "passed over")].into_iter().filter_map(|(is_passed_over, how)| {
-            let of_kind = || self.0.iter().filter(move |(reason, _)| reason.is_passed_over() == is_passed_over);
+            let of_kind =
+                || self.0.iter().filter(move |(reason, _)| reason.is_passed_over() == is_passed_over);
             let all: u64 = of_kind().map(|(_, count)| count).sum();
             let reasons: Vec<String> = of_kind().map(|(reason, count)| format!("{count} {reason}")).collect();
             (all > 0).then(|| format!("{} {how}: {}", counted(all, "record"), reasons.join(", ")))

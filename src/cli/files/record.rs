@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use encoding_rs::{Encoding, UTF_8};
 
-use super::fields::Value;
+use super::fields::{Value, not_utf8};
 use super::parquet::Values;
 use super::{Entry, Fields, How, Reason, Record, Row, Unread};
-use crate::text::decode;
+use crate::text::{WrongBytes, decode};
 
 /// A record as it is in its file.
 pub(in crate::cli) struct Raw {
@@ -102,7 +102,10 @@ impl Raw {
             }
             Content::Text(bytes) => {
                 let text = decode(bytes, how.charset.map(Encoding::name), how.is_page);
-                text.map(Said::Text).map_err(|error| Reason::Bytes.because(error.to_string()))
+                text.map(Said::Text).map_err(|error| match error {
+                    WrongBytes::Utf8(at) => not_utf8(at),
+                    other => Reason::Bytes.because(other.to_string()),
+                })
             }
             Content::Record(record) => match record.entry() {
                 Entry::Document { field, content } => Ok(Said::Capture(record, field, content)),

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read};
 use csv::StringRecord;
 use memchr::{memchr, memchr_iter};
 
+use super::fields::NAME_THE_CHARSET;
 use super::{Originals, Reading, wrong};
 use crate::wording::counted;
 
@@ -33,6 +34,8 @@ pub(in crate::cli) struct Table<'a> {
     delimiter: u8,
     names: StringRecord,
     header: Vec<u8>,
+    /// The lines before the first row.
+    lines_before: u64,
     /// The bytes of the file, if it is not in UTF-8.
     originals: Option<Originals>,
 }
@@ -62,14 +65,26 @@ impl Read for Tee<'_> {
 }
 
 impl<'a> Table<'a> {
-    /// Reads the first row. Without a delimiter, it is detected.
-    pub(in crate::cli) fn open(read: Reading<'a>, delimiter: Option<u8>) -> io::Result<Table<'a>> {
-        Table::of_rows(read, delimiter, ROW_BYTES)
+    /// Reads the first row. The delimiter is the one that is `named`, else that of a line `sep=;` before the
+    /// first row, as Excel writes it, else `usual`, else it is detected.
+    pub(in crate::cli) fn open(
+        read: Reading<'a>,
+        named: Option<u8>,
+        usual: Option<u8>,
+    ) -> io::Result<Table<'a>> {
+        Table::of_rows(read, (named, usual), ROW_BYTES)
     }
 
     /// The same with another limit on the bytes of a row; the buffer that is read ahead may exceed it.
-    fn of_rows(mut read: Reading<'a>, delimiter: Option<u8>, most: usize) -> io::Result<Table<'a>> {
-        let delimiter = match delimiter {
+    fn of_rows(
+        mut read: Reading<'a>,
+        (named, usual): (Option<u8>, Option<u8>),
+        most: usize,
+    ) -> io::Result<Table<'a>> {
+        let stated = stated(read.fill_buf()?);
+        let (stated, before) = stated.map_or((None, Vec::new()), |(stated, line)| (Some(stated), line));
+        read.consume(before.len());
+        let delimiter = match named.or(stated).or(usual) {
             Some(delimiter) => delimiter,
             None => detected(read.fill_buf()?),
         };
@@ -77,8 +92,9 @@ impl<'a> Table<'a> {
         let mut rows = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(tee);
         let names = rows.headers()?.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned());
         let names: StringRecord = names.collect::<Vec<_>>().into();
-        let header = taken(&mut rows);
-        Ok(Table { rows, delimiter, names, header, originals: None })
+        let lines_before = memchr_iter(b'\n', &before).count() as u64;
+        let header = [before, taken(&mut rows)].concat();
+        Ok(Table { rows, delimiter, names, header, lines_before, originals: None })
     }
 
     /// The same table, whose rows have these bytes of the file.
@@ -89,7 +105,7 @@ impl<'a> Table<'a> {
         Table { originals, ..self }
     }
 
-    /// The bytes of the first row with its line break.
+    /// The bytes of the first row with its line break, and of the line that states the delimiter.
     pub(in crate::cli) fn header(&self) -> &[u8] {
         &self.header
     }
@@ -104,7 +120,7 @@ impl<'a> Table<'a> {
     /// # Errors
     /// If no row can follow.
     pub(in crate::cli) fn next_row(&mut self) -> io::Result<Option<Row>> {
-        let line = self.rows.position().line();
+        let line = self.rows.position().line() + self.lines_before;
         let mut cells = StringRecord::new();
         let read = self.rows.read_record(&mut cells);
         let raw = taken(&mut self.rows);
@@ -160,6 +176,19 @@ impl<'a> Table<'a> {
             }
         };
         Ok(Some(Row { raw: own, line, cells }))
+    }
+}
+
+/// The delimiter that the first line states, and this line.
+fn stated(bytes: &[u8]) -> Option<(u8, Vec<u8>)> {
+    let end = memchr(b'\n', bytes)? + 1;
+    let line = bytes[..end].trim_ascii_start();
+    let line = line.strip_suffix(b"\n")?;
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let bare = line.strip_prefix(b"\"").and_then(|line| line.strip_suffix(b"\"")).unwrap_or(line);
+    match bare.strip_prefix(b"sep=").or_else(|| bare.strip_prefix(b"SEP=")) {
+        Some([delimiter]) if delimiter.is_ascii() => Some((*delimiter, bytes[..end].to_vec())),
+        _ => None,
     }
 }
 
@@ -233,7 +262,7 @@ fn why_bad(error: csv::Error) -> io::Result<String> {
             Ok(format!("{} instead of {expected_len}", counted(*len, "cell")))
         }
         csv::ErrorKind::Utf8 { err, .. } => Ok(format!(
-            "cell {} is not UTF-8, or has bytes that are invalid in the charset of the file",
+            "cell {} is not UTF-8, or has bytes that are invalid in the charset of the file; {NAME_THE_CHARSET}",
             err.field() + 1
         )),
         _ => Err(error.into()),
@@ -245,7 +274,7 @@ mod tests {
     use super::*;
 
     fn rows(bytes: &[u8]) -> (Vec<u8>, Vec<Row>) {
-        let mut table = Table::open(Box::new(io::Cursor::new(bytes.to_vec())), None).unwrap();
+        let mut table = Table::open(Box::new(io::Cursor::new(bytes.to_vec())), None, None).unwrap();
         let header = table.header().to_vec();
         (header, std::iter::from_fn(|| table.next_row().unwrap()).collect())
     }
@@ -281,6 +310,28 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_states_the_delimiter_is_no_row() {
+        for (first, delimiter) in
+            [("sep=;\r\n", ";"), ("sep=,\n", ","), ("SEP=\t\r\n", "\t"), ("\"sep=|\"\n", "|")]
+        {
+            let row = |cells: [&str; 2]| cells.join(delimiter) + "\n";
+            let table = format!("{first}{}{}{}", row(["id", "a,b;c"]), row(["1", "x,y;z"]), row(["2", "t"]));
+            let table = table.replace("a,b;c", "text").replace("x,y;z", "y z");
+            let read = Box::new(io::Cursor::new(table.clone().into_bytes()));
+            let mut table = Table::open(read, None, Some(b'\t')).unwrap();
+            assert_eq!(table.names(), ["id", "text"], "{first}");
+            assert_eq!(table.header(), format!("{first}{}", row(["id", "text"])).as_bytes());
+            let found = table.next_row().unwrap().unwrap();
+            assert_eq!((found.line, &found.cells.unwrap()[1]), (3, "y z"), "{first}");
+        }
+        // A column of this name, and a delimiter that the user names.
+        let (header, found) = rows(b"sep=;,text\n1,2\n");
+        assert_eq!((&header[..], found.len()), (&b"sep=;,text\n"[..], 1));
+        let read = Box::new(io::Cursor::new(b"sep=;\na,b;c\n".to_vec()));
+        assert_eq!(Table::open(read, Some(b','), None).unwrap().names(), ["a", "b;c"]);
+    }
+
+    #[test]
     fn the_line_in_which_an_open_quote_begins_is_named() {
         let why = |found: &[Row], at: usize| found[at].cells.as_ref().unwrap_err().clone();
         for end in ["", "\n", "\nmore,text\nand more\n"] {
@@ -305,7 +356,7 @@ mod tests {
     fn a_quote_that_is_not_closed_does_not_take_the_whole_file() {
         let table = "a,b\n1,2\n3,\"open\n".to_owned() + &"4,5\n".repeat(200_000);
         let read = Box::new(io::Cursor::new(table.into_bytes()));
-        let mut table = Table::of_rows(read, None, 10_000).unwrap();
+        let mut table = Table::of_rows(read, (None, None), 10_000).unwrap();
         assert!(table.next_row().unwrap().unwrap().cells.is_ok());
         let why = table.next_row().unwrap_err().to_string();
         assert!(why.contains("opens in line 3 is not closed within 10000 bytes"), "{why}");

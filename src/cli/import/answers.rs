@@ -158,7 +158,8 @@ impl Answers {
                     false => (if is_cut { "cut" } else { "invalid" }, Some("unreadable")),
                 };
                 let is_bad = code.is_some() && !is_cut;
-                (self.counts.bad, self.counts.cut) = (self.counts.bad + u64::from(is_bad), self.counts.cut + u64::from(is_cut));
+                (self.counts.bad, self.counts.cut) =
+                    (self.counts.bad + u64::from(is_bad), self.counts.cut + u64::from(is_cut));
                 if !is_cut {
                     self.counts.unread.add(*reason);
                 }

@@ -87,11 +87,14 @@ mod tests {
         let (mut all, mut line) = (Vec::new(), 0);
         let mut each = |event: Event| {
             if let Event::Record(raw, about) = event {
-                let made = shape.shape.line(&raw, about, "a.txt").map(|made| {
-                    made.map(|line| line.bytes).map_err(|unread| unread.detail)
-                });
+                let made = shape
+                    .shape
+                    .line(&raw, about, "a.txt")
+                    .map(|made| made.map(|line| line.bytes).map_err(|unread| unread.detail));
                 let value = |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-                all.extend(made.filter(|made| *made != Ok(Vec::new())).map(|made| (raw.line, made.map(value))));
+                all.extend(
+                    made.filter(|made| *made != Ok(Vec::new())).map(|made| (raw.line, made.map(value))),
+                );
             }
             true
         };

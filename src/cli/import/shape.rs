@@ -149,7 +149,9 @@ impl Wants for Shape {
         let is_used = |name: &&str| self.takes_all() || [content, id].contains(name);
         let own = names.iter().map(String::as_str).filter(is_used);
         let mut used: Vec<String> = Vec::new();
-        for name in own.chain([content]).chain(self.id_field.as_deref()).chain(listed.iter().map(String::as_str)) {
+        for name in
+            own.chain([content]).chain(self.id_field.as_deref()).chain(listed.iter().map(String::as_str))
+        {
             if !used.iter().any(|other| other == name) {
                 used.push(name.to_owned());
             }

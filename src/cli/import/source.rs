@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 
 use super::super::Failure;
 use super::super::files::{
-    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, is_input, is_tar, opened, shown, unpack,
-    unpacked,
+    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, is_input, is_tar,
+    opened, shown, unpack, unpacked,
 };
 use super::progress::is_progress;
 use super::queue::{Entry, Queue, What};
@@ -126,7 +126,7 @@ impl Sending<'_> {
         if is_tar(path) {
             return self.archive(path, &shown);
         }
-        let format = source.shape.format.or_else(|| Format::named(path)).unwrap_or(Format::Jsonl);
+        let format = Format::of_file(path, source.shape.format);
         self.records(&shown, format, |cut| match format {
             Format::Parquet if !is_input(path) => cut.rows(path),
             _ => cut.records(opened(path, &source.passed)?),

@@ -1,0 +1,162 @@
+//! Why a record is not JSON, in plain words and with the column: the faults that programs which write JSON by
+//! hand, or by the rules of another language, make.
+
+use serde_json::error::Category;
+
+use super::{Reason, Unread};
+use crate::wording;
+
+/// The most characters of a record that a message shows.
+const SHOWN: usize = 30;
+
+/// The fault of a record that is not a JSON object.
+pub(super) fn fault(text: &str, error: &serde_json::Error) -> Unread {
+    if text.trim_start().starts_with('[') {
+        return Reason::Object.because("a JSON array in place of an object");
+    }
+    let message = error.to_string();
+    let message = message.split_once(" at line ").map_or(&*message, |(message, _)| message);
+    let (line, mut at) = place(text, error);
+    let word =
+        word(text, at).filter(|_| ["expected value", "expected ident", "invalid number"].contains(&message));
+    // The parser stops within a word.
+    at = word.map_or(at, |(from, _)| from);
+    let column = text[line..at].chars().count() + 1;
+    let lines = text[..line].matches('\n').count();
+    let place = if lines == 0 {
+        format!("column {column}")
+    } else {
+        format!("line {} of it, column {column}", lines + 1)
+    };
+    if error.classify() == Category::Data {
+        return Reason::Object.because(format!("not a JSON object: {}", wording::plain(message)));
+    }
+    if let Some((_, word)) = word {
+        let help = match word {
+            "NaN" | "nan" | "Infinity" | "-Infinity" | "inf" | "-inf" | "None" | "undefined" => {
+                ": write null"
+            }
+            "True" | "False" => ": write it in small letters",
+            _ => "",
+        };
+        return Reason::Json.because(format!("{word} is not JSON{help} ({place})"));
+    }
+    let is_name = message == "key must be a string";
+    let why = match text[at..].chars().next() {
+        Some('\u{feff}') => "a byte order mark within the record",
+        Some('\'') if is_name || message == "expected value" => {
+            "names and texts have double quotes in JSON, not single ones"
+        }
+        Some(first) if is_name && is_of_word(first) => "names have double quotes in JSON",
+        _ => match message {
+            "trailing characters" => "something follows the object",
+            "EOF while parsing a string" => "it ends within a string",
+            "EOF while parsing an object" => "it ends within an object",
+            "EOF while parsing a list" => "it ends within an array",
+            "EOF while parsing a value" => "it ends before a value",
+            _ if message.contains("surrogate") => "a name has a lone surrogate, half of a character",
+            _ => &wording::plain(message),
+        },
+    };
+    Reason::Json.because(format!("not a JSON object: {why} ({place})"))
+}
+
+/// Where the line of a fault begins, and where the fault is.
+fn place(text: &str, error: &serde_json::Error) -> (usize, usize) {
+    let before = text.split_inclusive('\n').take(error.line().saturating_sub(1));
+    let line: usize = before.map(str::len).sum();
+    let mut at = (line + error.column().saturating_sub(1)).min(text.len());
+    // The parser counts bytes.
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    (line, at)
+}
+
+fn is_of_word(character: char) -> bool {
+    character.is_alphanumeric() || "_$+-.".contains(character)
+}
+
+/// The word around a place, and where it begins.
+fn word(text: &str, at: usize) -> Option<(usize, &str)> {
+    let from = text[..at]
+        .rfind(|c| !is_of_word(c))
+        .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
+    let end = text[at..].find(|c| !is_of_word(c)).map_or(text.len(), |end| at + end);
+    let word = Some(&text[from..end]).filter(|word| !word.is_empty() && word.chars().count() <= SHOWN);
+    word.map(|word| (from, word))
+}
+
+/// The half of a character that stands alone in a JSON string, as its escape.
+pub(super) fn lone_surrogate(json: &str) -> Option<&str> {
+    let mut at = 0;
+    let code = |at: usize| {
+        let digits = json.get(at..)?.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    loop {
+        at += memchr::memchr(b'\\', json.as_bytes().get(at..)?)?;
+        match code(at) {
+            Some(0xd800..=0xdbff) if code(at + 6).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => {
+                at += 12
+            }
+            Some(0xd800..=0xdfff) => return json.get(at..at + 6),
+            _ => at += 2,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use encoding_rs::UTF_8;
+
+    use super::super::Fields;
+    use super::*;
+
+    #[test]
+    fn faults_are_named_with_their_column() {
+        for (line, expected) in [
+            (r#"{"text":"a","score":NaN}"#, "NaN is not JSON: write null (column 21)"),
+            (r#"{"text":"é","score":-Infinity}"#, "-Infinity is not JSON: write null (column 21)"),
+            (r#"{"a":[1, Infinity]}"#, "Infinity is not JSON: write null (column 10)"),
+            (r#"{"a":None}"#, "None is not JSON: write null (column 6)"),
+            (r#"{"a":nan}"#, "nan is not JSON: write null (column 6)"),
+            (r#"{"a":True}"#, "True is not JSON: write it in small letters (column 6)"),
+            (r#"{"a":tru}"#, "tru is not JSON (column 6)"),
+            (r#"{"a":01}"#, "01 is not JSON (column 6)"),
+            (r#"{"a":.5}"#, ".5 is not JSON (column 6)"),
+            (r#"{"a":+1}"#, "+1 is not JSON (column 6)"),
+            (r#"{"a":'b'}"#, "names and texts have double quotes in JSON, not single ones (column 6)"),
+            (r#"{'a':1}"#, "names and texts have double quotes in JSON, not single ones (column 2)"),
+            (r#"{a:1}"#, "names have double quotes in JSON (column 2)"),
+            (r#"{"a":1,}"#, "trailing comma (column 8)"),
+            (r#"{"a":[1,]}"#, "trailing comma (column 9)"),
+            ("{\"a\":\"b\tc\"}", "control character"),
+            ("{\"a\":\u{feff}1}", "a byte order mark within the record (column 6)"),
+            (r#"{"a":1}{"b":2}"#, "something follows the object (column 8)"),
+            (r#"{"a":"b"#, "ends within a string"),
+            (r#"{"a":1 "b":2}"#, "column 8"),
+            (r#"{"\ud83d":1}"#, "a name has a lone surrogate"),
+            ("{\"a\":1,\n \"b\":NaN}", "NaN is not JSON: write null (line 2 of it, column 6)"),
+            ("7", "not a JSON object: invalid type"),
+            ("[{}]", "a JSON array in place of an object"),
+        ] {
+            let unread = Fields::of_json(line.as_bytes(), UTF_8).unwrap_err();
+            assert!(unread.detail.contains(expected), "{line}: {}", unread.detail);
+        }
+    }
+
+    #[test]
+    fn a_lone_surrogate_is_found() {
+        for (json, expected) in [
+            (r#""a \ud83d b""#, Some("\\ud83d")),
+            (r#""\ude00""#, Some("\\ude00")),
+            (r#""\ud83d\ud83d\ude00""#, Some("\\ud83d")),
+            (r#""\ud83d\ude00""#, None),
+            (r#""\\ud83d""#, None),
+            (r#""a""#, None),
+        ] {
+            assert_eq!(lone_surrogate(json), expected, "{json}");
+        }
+    }
+}

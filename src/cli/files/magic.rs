@@ -1,0 +1,138 @@
+//! What the first bytes of a file say it is, whatever its name is.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::{Format, Packing, Reading, is_input, wrong};
+
+/// Files that are not read: their first bytes, what they are, and what helps.
+const FOREIGN: [(&[u8], &str, &str); 16] = [
+    (b"\xfd7zXZ\0", "xz data", "unpack it with unxz"),
+    (b"PK\x03\x04", "a zip archive", "unpack it with unzip"),
+    (b"PK\x05\x06", "an empty zip archive", "there is nothing in it"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it with 7z x"),
+    (b"Rar!\x1a\x07", "a rar archive", "unpack it with unrar x"),
+    (b"\x04\x22\x4d\x18", "lz4 data", "unpack it with unlz4"),
+    (b"\xff\x06\0\0sNaPpY", "snappy data", "unpack it with snzip -d"),
+    (b"\x1f\x9d", "data of compress", "unpack it with uncompress"),
+    (b"LZIP\x01", "lzip data", "unpack it with lzip -d"),
+    (
+        PARQUET,
+        "Parquet",
+        "it is read from a file of its own without --format, not in archives or from a pipe",
+    ),
+    (b"Obj\x01", "an Avro file", "write it as JSON lines"),
+    (b"ARROW1\0\0", "an Arrow file", "write it as Parquet"),
+    (b"SQLite format 3\0", "a SQLite database", "export its table as CSV"),
+    (b"%PDF-", "a PDF", "extract its text with pdftotext"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old office program", "save it as text or CSV"),
+    (b"{\\rtf", "an RTF document", "save it as text"),
+];
+/// How Parquet begins: its mark, and the first field of a header.
+const PARQUET: &[u8] = b"PAR1\x15";
+/// How bzip2 data begin, around a digit: a text may begin with three such letters.
+const BZIP2: (&[u8], &[u8]) = (b"BZh", b"1AY&SY");
+/// Where a tar archive has its mark.
+const TAR: (usize, &[u8]) = (257, b"ustar");
+
+impl Packing {
+    /// The compression of which the first bytes are.
+    fn of(first: &[u8]) -> Packing {
+        match first {
+            [0x1f, 0x8b, ..] => Packing::Gzip,
+            // A frame, and one that is skipped.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
+            _ => Packing::None,
+        }
+    }
+
+    /// The compression of data: that of their first bytes, else the one that the name tells, whose reader
+    /// says what is wrong with them.
+    pub(super) fn of_data(read: &mut Reading<'_>, named: Packing) -> Packing {
+        match read.fill_buf().map_or(Packing::None, Packing::of) {
+            Packing::None => named,
+            found => found,
+        }
+    }
+
+    /// The compression of a file.
+    pub(in crate::cli) fn of_file(path: &Path) -> Packing {
+        match Packing::of(&first_bytes(path)) {
+            Packing::None => Packing::named(path),
+            found => found,
+        }
+    }
+}
+
+impl Format {
+    /// The format of a file: the one that the user names, else Parquet if it begins so, else the one that its
+    /// name tells, else JSON lines.
+    pub(in crate::cli) fn of_file(path: &Path, named: Option<Format>) -> Format {
+        named.unwrap_or_else(|| match first_bytes(path).starts_with(PARQUET) {
+            true => Format::Parquet,
+            false => Format::named(path).unwrap_or(Format::Jsonl),
+        })
+    }
+}
+
+/// The first bytes of a file; none of standard input, of a pipe, or if it cannot be read, which is an error
+/// later.
+fn first_bytes(path: &Path) -> Vec<u8> {
+    let mut first = Vec::new();
+    let is_file = !is_input(path) && path.metadata().is_ok_and(|about| about.is_file());
+    if is_file && let Ok(file) = File::open(path) {
+        _ = file.take(16).read_to_end(&mut first);
+    }
+    first
+}
+
+/// Refuses what is none of the formats, after decompression.
+///
+/// # Errors
+/// What it is, and what helps.
+pub(super) fn refuse_foreign(read: &mut Reading<'_>) -> io::Result<()> {
+    let first = read.fill_buf()?;
+    let is_at = |at: usize, mark: &[u8]| first.get(at..).is_some_and(|rest| rest.starts_with(mark));
+    let found = FOREIGN.iter().find(|(start, ..)| is_at(0, start)).map(|(_, what, help)| (*what, *help));
+    let is_bzip2 = is_at(0, BZIP2.0) && is_at(4, BZIP2.1);
+    let found = found
+        .or(is_bzip2.then_some(("bzip2 data", "unpack it with bunzip2")))
+        .or(is_at(TAR.0, TAR.1).then_some(("a tar archive", "give it a name with .tar")));
+    match found {
+        Some((what, help)) => Err(wrong(format!("it is {what}: {help}"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(first: &[u8]) -> Option<String> {
+        let mut read: Reading = Box::new(io::Cursor::new(first.to_vec()));
+        refuse_foreign(&mut read).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_no_text_is_named_with_the_way_out() {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(1);
+        archive.append_data(&mut header, "a.txt", &b"x"[..]).unwrap();
+        for (first, expected) in [
+            (&b"BZh91AY&SY\x12"[..], "it is bzip2 data: unpack it with bunzip2"),
+            (b"\xfd7zXZ\0\0", "it is xz data: unpack it with unxz"),
+            (b"PK\x03\x04\x14", "it is a zip archive: unpack it with unzip"),
+            (b"PAR1\x15\x04", "it is Parquet: it is read from a file"),
+            (&archive.into_inner().unwrap(), "it is a tar archive: give it a name with .tar"),
+        ] {
+            assert!(refused(first).is_some_and(|why| why.starts_with(expected)), "{first:?}");
+        }
+        for text in
+            [&b"BZh is a text"[..], b"PAR1S", b"PK and more", b"LZIP", b"", b"{\"a\":1}", b"WARC/1.0\r\n"]
+        {
+            assert_eq!(refused(text), None, "{text:?}");
+        }
+    }
+}
