@@ -62,7 +62,8 @@ async fn a_report_has_the_reason_of_every_refused_line() {
     assert_eq!(reported.len(), 400);
     for line in &reported {
         let is_text = line["line"].as_u64().unwrap() % 3 == 1;
-        let (code, reason) = if is_text { ("unreadable", "is not a string") } else { ("invalid_field", "hash") };
+        let (code, reason) =
+            if is_text { ("unreadable", "is not a string") } else { ("invalid_field", "hash") };
         assert_eq!(line["code"], code, "{line}");
         assert!(line["detail"].as_str().unwrap().contains(reason), "{line}");
     }

@@ -1,8 +1,8 @@
 //! `lookalike dedupe`: copies files of documents without near-duplicates, without a server.
 //!
-//! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`, `output`), the
-//! documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`). The prints of an
-//! interrupted run are used again (`spool`).
+//! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`,
+//! `output`), the documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`). The
+//! prints of an interrupted run are used again (`spool`).
 
 mod against;
 mod dropped;

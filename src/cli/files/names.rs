@@ -20,7 +20,7 @@ pub(in crate::cli) fn shown(path: &Path) -> String {
 /// The same of a text that came from a file, such as an id or an address.
 pub(in crate::cli) fn shown_bytes(name: &[u8]) -> String {
     let mut shown = String::with_capacity(name.len());
-    let mut escape = |shown: &mut String, bytes: &[u8]| {
+    let escape = |shown: &mut String, bytes: &[u8]| {
         bytes.iter().for_each(|byte| _ = write!(shown, "\\x{byte:02x}"));
     };
     for chunk in name.utf8_chunks() {

@@ -55,7 +55,6 @@ pub(in crate::cli) struct About {
 }
 
 /// What a record says.
-#[derive(Debug)]
 pub(in crate::cli) enum Said<'a> {
     /// An object, or a row.
     Fields(Fields<'a>),

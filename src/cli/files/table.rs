@@ -262,7 +262,7 @@ fn why_bad(error: csv::Error) -> io::Result<String> {
             Ok(format!("{} instead of {expected_len}", counted(*len, "cell")))
         }
         csv::ErrorKind::Utf8 { err, .. } => Ok(format!(
-            "cell {} is not UTF-8, or has bytes that are invalid in the charset of the file; {NAME_THE_CHARSET}",
+            "cell {} is not UTF-8, or not in the charset of the file; {NAME_THE_CHARSET}",
             err.field() + 1
         )),
         _ => Err(error.into()),

@@ -1,7 +1,8 @@
 //! The source of an import: files of many formats, compressed or not, as one stream of lines.
 //!
-//! A line is what `POST /documents` accepts. `records` turns each record into one such line. A record that becomes no line is an empty one, which the server ignores, so that a long archive of
-//! images does not look stalled. A file that cannot be read to its end does not affect the others.
+//! A line is what `POST /documents` accepts. `records` turns each record into one such line. A record that
+//! becomes no line is an empty one, which the server ignores, so that a long archive of images does not look
+//! stalled. A file that cannot be read to its end does not affect the others.
 
 use std::io;
 use std::path::Path;
