@@ -65,6 +65,7 @@ mod server;
 mod settings;
 mod signatures;
 mod skipped;
+mod strangers;
 mod supplied;
 mod tls;
 #[cfg(not(feature = "opentelemetry"))]

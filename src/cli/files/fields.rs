@@ -132,12 +132,11 @@ impl<'a> Fields<'a> {
     /// If there is none.
     pub(in crate::cli) fn text(&self, name: &str, option: &str) -> Result<Cow<'a, str>, Unread> {
         let value = self.needed(name, option)?;
-        value.string().map_err(|_| {
-            let what = self.what;
-            Reason::Value.because(match broken_character(value) {
-                Some(why) => format!("the {what} {name:?} {why}"),
-                None => format!("the {what} {name:?} is not a string; {option} names another one"),
-            })
+        let what = self.what;
+        value.string().map_err(|error| {
+            let why = broken_character(value).filter(|_| error.is_some());
+            let why = why.unwrap_or_else(|| format!("is not a string; {option} names another one"));
+            Reason::Value.because(format!("the {what} {name:?} {why}"))
         })
     }
 
@@ -156,9 +155,9 @@ impl<'a> Fields<'a> {
         let Some(value) = found else { return Ok(None) };
         let is_digit = |byte: u8| byte == b'-' || byte.is_ascii_digit();
         let id = match value {
-            Value::Json(json) if json.bytes().all(is_digit) => Ok(json.to_owned()),
-            _ => value.string().map(|text| fitting(&text)).map_err(|_| {
-                broken_character(value).unwrap_or_else(|| {
+            Value::Json(json) if json.bytes().all(is_digit) => Ok(fitting(json)),
+            _ => value.string().map(|text| fitting(&text)).map_err(|error| {
+                broken_character(value).filter(|_| error.is_some()).unwrap_or_else(|| {
                     let shown: String = value.json().chars().take(40).collect();
                     format!("is {shown}; an id is a text or an integer")
                 })
@@ -173,10 +172,21 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What is wrong with a string that cannot be decoded.
+/// Checks that a field, which is passed on as it is, has only whole characters.
+///
+/// # Errors
+/// With the half that is not.
+pub(in crate::cli) fn check_characters(name: &str, value: Value<'_>) -> Result<(), Unread> {
+    match broken_character(value) {
+        Some(why) => Err(Reason::Value.because(format!("the field {name:?} {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with JSON that cannot be decoded.
 fn broken_character(value: Value<'_>) -> Option<String> {
     let Value::Json(json) = value else { return None };
-    let escape = lone_surrogate(json).filter(|_| json.starts_with('"'))?;
+    let escape = lone_surrogate(json)?;
     Some(format!("has half of a character, the lone surrogate {escape}"))
 }
 

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::super::Failure;
+use super::patterns::{self, is_pattern};
 use super::{at, is_input, shown};
 
 /// A file to read, or standard input.
@@ -136,9 +137,8 @@ pub(in crate::cli) fn last_name(path: &Path) -> PathBuf {
 /// The paths that an argument means: itself, or what its pattern matches.
 fn matching(argument: &Path) -> Result<Vec<PathBuf>, Failure> {
     let is_there = is_input(argument) || fs::symlink_metadata(argument).is_ok();
-    let pattern = argument.to_str().filter(|name| !is_there && name.contains(['*', '?', '[']));
-    let Some(pattern) = pattern else { return Ok(vec![argument.to_owned()]) };
-    let paths = glob::glob(pattern).map_err(|error| Failure::new(format!("{pattern}: {error}")))?;
-    let found = paths.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::new(error.to_string()))?;
-    if found.is_empty() { Err(Failure::new(format!("{pattern} matches no file"))) } else { Ok(found) }
+    match argument.to_str().filter(|name| !is_there && is_pattern(name)) {
+        Some(pattern) => patterns::matching(pattern),
+        None => Ok(vec![argument.to_owned()]),
+    }
 }

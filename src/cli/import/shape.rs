@@ -13,7 +13,8 @@ use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
 use super::super::files::{
-    Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, members, quoted,
+    Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
+    quoted,
 };
 use super::seen::Seen;
 use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
@@ -183,6 +184,7 @@ impl Shape {
             }
         }
         let id = self.id(fields)?;
+        fields.all.iter().try_for_each(|(name, value)| check_characters(name, *value))?;
         let own = fields.get("id").and_then(|value| value.string().ok());
         match &raw.content {
             Content::Line(bytes) if own.as_deref() == id.as_deref() => Ok(sent_as_it_is(bytes, id)),
@@ -241,7 +243,10 @@ impl Shape {
         let metadata = self.metadata(fields, content.as_ref(), is_document)?;
         if !metadata.is_empty() {
             let mut object = Object::default();
-            metadata.iter().for_each(|field| object.add(&field.name, &field.json));
+            for Field { name, json } in &metadata {
+                check_characters(name, Value::Json(json))?;
+                object.add(name, json);
+            }
             document.add("metadata", &object.end());
         }
         Ok(Line { bytes: document.end().into_bytes(), id, is_mapped: true })
