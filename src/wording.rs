@@ -1,5 +1,5 @@
 //! How numbers are written in messages, command output and log lines: `1 document`, `2 documents`, `17.557`
-//! milliseconds; and the messages of parsers in plain words.
+//! milliseconds; and the messages of parsers and of zstd in plain words.
 //!
 //! Guarantees: one rule for all. Not here: the console, which has its own rules for two languages.
 
@@ -45,6 +45,31 @@ impl fmt::Display for Counted {
 /// A time in milliseconds for a log line, to the microsecond.
 pub fn milliseconds(elapsed: Duration) -> f64 {
     elapsed.as_micros() as f64 / 1e3
+}
+
+/// What is wrong with zstd data, by the name that the library has for its error. The decoder takes windows of
+/// up to 2 to the power of `window` bytes.
+///
+/// ```
+/// use lookalike::wording::of_zstd;
+///
+/// assert_eq!(of_zstd("Restored data doesn't match checksum", 23), "its checksum is wrong");
+/// ```
+pub fn of_zstd(name: &str, window: u32) -> String {
+    let known = match name {
+        "Unknown frame descriptor" => "it has something that is no frame",
+        "Restored data doesn't match checksum" => "its checksum is wrong",
+        "Dictionary mismatch" => {
+            "it was compressed with a dictionary; decompress it with `zstd -d -D` and the dictionary"
+        }
+        "incomplete frame" => "it ends within a frame",
+        "Frame requires too much memory for decoding" => {
+            let (size, unit) = if window < 30 { (window - 20, "MiB") } else { (window - 30, "GiB") };
+            return format!("its window is larger than {} {unit}", 1 << size);
+        }
+        _ => return name.to_ascii_lowercase(),
+    };
+    known.to_owned()
 }
 
 /// The type of a count, in messages.

@@ -3,12 +3,13 @@
 //! The limits of a body count decompressed bytes. A part of at most 64 KiB is decompressed at a time, and
 //! only when it is read, so a body that expands to more than its limit costs no more than one that is sent
 //! so. A window of zstd has at most 8 MiB, as RFC 9659 demands of this encoding. The memory of a decoder is
-//! reserved for the request.
+//! reserved for the request: what a frame needs is known when its header is read, and the request fails then
+//! if there is not enough. Checksums are verified.
 //!
 //! *Absent*: several encodings of one body, and the time in which a body must arrive, which counts the bytes
 //! on the wire (`edge/body`).
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -18,10 +19,11 @@ use axum::http::{HeaderMap, header};
 use bytes::Buf;
 use flate2::write::MultiGzDecoder;
 use http_body::Frame;
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use zstd::zstd_safe::{self, DCtx, DParameter, InBuffer, OutBuffer};
 
 use super::error::{Code, Problem};
 use crate::call::{self, NoMemory, Reserved};
+use crate::wording;
 
 /// The encodings that are decompressed, as in the header `Accept-Encoding` of an answer.
 pub(super) const KNOWN: &str = "gzip, zstd";
@@ -31,12 +33,10 @@ const PART: usize = 64 << 10;
 const PARTS_PER_TURN: u32 = 4;
 /// Bytes by which a compressed body may exceed twice its content. Compression adds less than a hundredth.
 const MAX_EXCESS: u64 = 512 << 10;
-/// Maximum size of a window of zstd.
-const MAX_WINDOW: u64 = 8 << 20;
+/// Maximum size of a window of zstd, as a power of two: 8 MiB.
+const MAX_WINDOW: u32 = 23;
 /// Bytes of memory of a decoder, without the window of zstd.
 const DECODER: usize = 256 << 10;
-/// Maximum size of a block of zstd.
-const MAX_BLOCK: usize = 128 << 10;
 
 /// Why a body cannot be decompressed.
 #[derive(Debug, thiserror::Error)]
@@ -135,15 +135,22 @@ impl Decoded {
         if self.received > 2 * self.made + MAX_EXCESS {
             return Err(DecodeError::Empty);
         }
+        self.reserve()?;
+        let mut part = Vec::new();
+        self.decoder.step(&mut self.input, &mut part)?;
+        // The decoder has a window since it read the header of a frame.
+        self.reserve()?;
+        self.made += part.len() as u64;
+        Ok(part)
+    }
+
+    fn reserve(&mut self) -> Result<(), NoMemory> {
         let needed = self.decoder.memory();
         match &mut self.reserved {
             Some(reserved) => reserved.grow_to(needed)?,
             None => self.reserved = Some(call::reserve(needed)?),
         }
-        let mut part = Vec::new();
-        self.decoder.step(&mut self.input, &mut part)?;
-        self.made += part.len() as u64;
-        Ok(part)
+        Ok(())
     }
 
     fn finish(&mut self) -> Result<Vec<u8>, DecodeError> {
@@ -218,11 +225,11 @@ enum Decoder {
 }
 
 impl Decoder {
-    /// The memory that the next step may need, in bytes.
+    /// The memory of the decoder and of the next part, in bytes.
     fn memory(&self) -> usize {
         match self {
             Decoder::Gzip(_) => DECODER,
-            Decoder::Zstd(zstd) => DECODER + usize::try_from(zstd.window).unwrap_or(usize::MAX),
+            Decoder::Zstd(zstd) => PART + zstd.context.as_ref().map_or(DECODER, DCtx::sizeof),
         }
     }
 
@@ -263,142 +270,50 @@ fn of_gzip(error: &io::Error) -> DecodeError {
     DecodeError::Damaged("gzip", what)
 }
 
-/// Any number of frames of zstd. The decoder reads from a complete header or block, so these are collected
-/// first.
+/// Any number of frames of zstd.
 #[derive(Default)]
 struct Zstd {
-    decoder: FrameDecoder,
-    held: Vec<u8>,
+    /// Created for the first part.
+    context: Option<DCtx<'static>>,
     is_in_frame: bool,
-    has_checksum: bool,
-    /// The bytes of a skippable frame that are left.
-    to_skip: usize,
-    /// The largest window of all frames.
-    window: u64,
+    /// Whether there may be more content of the input that was taken.
+    has_more: bool,
 }
 
 impl Zstd {
     fn step(&mut self, input: &mut Bytes, output: &mut Vec<u8>) -> Result<(), DecodeError> {
-        loop {
-            if self.is_in_frame && self.decoder.can_collect() > 0 {
-                output.resize(PART, 0);
-                let read = self.decoder.read(output).map_err(|error| of_zstd(&error))?;
-                output.truncate(read);
-                return Ok(());
-            }
-            if self.is_in_frame && self.decoder.is_finished() {
-                self.end_frame()?;
-            }
-            let skipped = self.to_skip.min(input.len());
-            input.advance(skipped);
-            self.to_skip -= skipped;
-            let needed = self.needed()?;
-            let taken = needed.saturating_sub(self.held.len()).min(input.len());
-            self.held.extend_from_slice(&input.split_to(taken));
-            if self.held.len() < needed || self.to_skip > 0 {
-                return Ok(());
-            }
-            // The length of a header or a block may be known only now.
-            if self.needed()? == needed && self.take_held()? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// The bytes that the header or the block must have, as far as that is known.
-    fn needed(&self) -> Result<usize, DecodeError> {
-        let held = &self.held[..];
-        if self.is_in_frame {
-            let Some(&[a, b, c]) = held.first_chunk::<3>() else { return Ok(3) };
-            let header = u32::from_le_bytes([a, b, c, 0]);
-            let (is_last, kind, size) = (header & 1 == 1, header >> 1 & 3, header as usize >> 3);
-            if size > MAX_BLOCK {
-                return Err(of_zstd(&"a block is too large"));
-            }
-            let content = if kind == 1 { 1 } else { size };
-            return Ok(3 + content + if is_last && self.has_checksum { 4 } else { 0 });
-        }
-        let Some(head) = held.first_chunk::<5>() else { return Ok(5) };
-        Ok(if is_skippable(head) { 8 } else { header_bytes(head[4]) })
-    }
-
-    /// Passes the header or the block to the decoder. Returns whether memory must be reserved before the next
-    /// step.
-    fn take_held(&mut self) -> Result<bool, DecodeError> {
-        let held = std::mem::take(&mut self.held);
-        if self.is_in_frame {
-            let one = BlockDecodingStrategy::UptoBlocks(1);
-            self.decoder.decode_blocks(&held[..], one).map_err(|error| of_zstd(&error))?;
-            return Ok(false);
-        }
-        if is_skippable(&held) {
-            let length = held.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_le_bytes);
-            self.to_skip = length.unwrap_or_default() as usize;
-            return Ok(false);
-        }
-        let window = window(&held);
-        if window > MAX_WINDOW {
-            return Err(of_zstd(&format!("its window has {window} bytes, and at most 8 MiB are accepted")));
-        }
-        if window > self.window {
-            // Again after the memory for it is reserved.
-            (self.window, self.held) = (window, held);
-            return Ok(true);
-        }
-        self.decoder.set_max_window_size(MAX_WINDOW);
-        self.decoder.reset(&held[..]).map_err(|error| of_zstd(&error))?;
-        (self.is_in_frame, self.has_checksum) = (true, held[4] & 4 != 0);
-        Ok(false)
-    }
-
-    fn end_frame(&mut self) -> Result<(), DecodeError> {
-        self.is_in_frame = false;
-        let stored = self.decoder.get_checksum_from_data();
-        if stored.is_some() && stored != self.decoder.get_calculated_checksum() {
-            return Err(of_zstd(&"its checksum is wrong"));
+        output.reserve_exact(PART);
+        while (self.has_more || !input.is_empty()) && output.len() < PART {
+            let (mut from, made) = (InBuffer::around(&input[..]), output.len());
+            let mut to = OutBuffer::around_pos(output, made);
+            let left = self.context()?.decompress_stream(&mut to, &mut from).map_err(of_zstd)?;
+            let taken = from.pos();
+            input.advance(taken);
+            self.is_in_frame = left > 0;
+            self.has_more = self.is_in_frame && output.len() >= PART;
         }
         Ok(())
+    }
+
+    fn context(&mut self) -> Result<&mut DCtx<'static>, DecodeError> {
+        if self.context.is_none() {
+            let mut context = DCtx::create();
+            context.set_parameter(DParameter::WindowLogMax(MAX_WINDOW)).map_err(of_zstd)?;
+            self.context = Some(context);
+        }
+        Ok(self.context.as_mut().expect("it was created"))
     }
 
     fn finish(&self) -> Result<(), DecodeError> {
-        if self.is_in_frame || !self.held.is_empty() || self.to_skip > 0 {
-            return Err(of_zstd(&"it ends too early"));
+        if self.is_in_frame {
+            return Err(DecodeError::Damaged("zstd", "it ends too early".to_owned()));
         }
         Ok(())
     }
 }
 
-fn of_zstd(error: &dyn std::fmt::Display) -> DecodeError {
-    DecodeError::Damaged("zstd", error.to_string())
-}
-
-/// Whether a frame has no content for a decoder: its magic number has sixteen values.
-fn is_skippable(head: &[u8]) -> bool {
-    head.first().is_some_and(|first| first & 0xf0 == 0x50) && head.get(1..4) == Some(&[0x2a, 0x4d, 0x18])
-}
-
-/// The bytes of a frame header whose descriptor this is, with the magic number.
-fn header_bytes(descriptor: u8) -> usize {
-    let is_single = descriptor & 0x20 != 0;
-    let window = usize::from(!is_single);
-    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
-    let content = [usize::from(is_single), 2, 4, 8][usize::from(descriptor >> 6)];
-    5 + window + dictionary + content
-}
-
-/// The size of the window that a complete frame header declares.
-fn window(header: &[u8]) -> u64 {
-    let descriptor = header[4];
-    if descriptor & 0x20 == 0 {
-        let (exponent, mantissa) = (header[5] >> 3, u64::from(header[5] & 7));
-        let base = 1u64 << (10 + exponent);
-        return base + base / 8 * mantissa;
-    }
-    // The whole content is the window.
-    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
-    let content = &header[5 + dictionary..];
-    let value = content.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte));
-    if content.len() == 2 { value + 256 } else { value }
+fn of_zstd(code: zstd_safe::ErrorCode) -> DecodeError {
+    DecodeError::Damaged("zstd", wording::of_zstd(zstd_safe::get_error_name(code), MAX_WINDOW))
 }
 
 #[cfg(test)]
@@ -408,7 +323,6 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use futures::{StreamExt, stream};
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
     use crate::call::{Accountant, Call, Client};
@@ -420,7 +334,9 @@ mod tests {
     }
 
     fn zstd(bytes: &[u8]) -> Vec<u8> {
-        compress_to_vec(bytes, CompressionLevel::Fastest)
+        let mut compressor = zstd::bulk::Compressor::new(1).unwrap();
+        compressor.include_checksum(true).unwrap();
+        compressor.compress(bytes).unwrap()
     }
 
     /// The content of a body that arrives in parts of this size, or the error.
@@ -498,7 +414,7 @@ mod tests {
         // A header with a window of 16 MiB; one of 8 MiB with an empty raw block that is the last.
         let header = |exponent: u8| vec![0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1, 0, 0];
         let error = read("zstd", &header(14), 100).await.unwrap_err();
-        assert!(error.contains("16777216 bytes, and at most 8 MiB"), "{error}");
+        assert!(error.contains("its window is larger than 8 MiB"), "{error}");
         assert_eq!(read("zstd", &header(13), 100).await.unwrap(), b"");
         let accountant = Arc::new(Accountant::new(64 << 20));
         let call = Call::begin(Client::SERVER, &accountant);

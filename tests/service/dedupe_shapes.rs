@@ -296,7 +296,9 @@ fn an_archive_is_deduplicated_like_its_folder() {
             let output = dedupe(path, &[&[input], &rest[..], more].concat());
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(output.status.success(), "{input}: {stderr}");
-            assert!(stderr.contains("not read, by the ending: 1 file"), "{stderr}");
+            let of_archive = format!("{input}/crawl/d.png: passed over, of no known format");
+            let ignored = if input == "crawl" { "not read, by the ending: 1 file" } else { &of_archive };
+            assert!(stderr.contains(ignored), "{stderr}");
             let dropped = fs::read_to_string(path.join("d.jsonl")).unwrap();
             (
                 dropped.replace(&format!("\"{input}/crawl/"), "\"crawl/"),

@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use reqwest::{Method, StatusCode};
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
 use crate::corpus::memory;
@@ -23,7 +22,7 @@ fn packed(encoding: &str, content: impl Read) -> Vec<u8> {
             std::io::copy(&mut { content }, &mut encoder).unwrap();
             encoder.finish().unwrap()
         }
-        _ => compress_to_vec(content, CompressionLevel::Fastest),
+        _ => zstd::encode_all(content, 1).unwrap(),
     }
 }
 

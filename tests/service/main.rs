@@ -8,6 +8,7 @@
     reason = "tables of cases are long and nested"
 )]
 
+mod archives;
 mod attacks;
 mod backup;
 mod bad_input;

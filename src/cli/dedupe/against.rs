@@ -51,6 +51,7 @@ impl Against {
         if !files.is_empty() {
             let files: Vec<PathBuf> = files.into_iter().cloned().collect();
             against.inputs = Inputs::of(&files, format)?;
+            against.inputs.name_passed_over("");
             let paths = against.inputs.files.iter().map(|input| input.shown.clone());
             against.names = paths.collect();
         }

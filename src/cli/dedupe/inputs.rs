@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::super::Failure;
 use super::super::files::{
-    Format, Listed, Listing, Member, Packing, each_file, is_input, is_tar, last_name, shown, unpacked,
+    Format, Listed, Listing, Member, Packing, Reason, Skipped, Tally, each_file, format_of, is_input, is_tar,
+    last_name, shown, unpacked,
 };
+
+/// The files in archives that are named as passed over; further ones are only counted.
+const SHOWN: usize = 20;
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -43,6 +47,8 @@ pub(super) struct State {
 pub(super) struct Inputs {
     pub(super) files: Vec<Input>,
     pub(super) ignored: u64,
+    /// Files in archives that are not read, and why.
+    pub(super) passed_over: Vec<(String, Skipped)>,
 }
 
 impl Inputs {
@@ -53,7 +59,7 @@ impl Inputs {
     pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Result<Inputs, Failure> {
         let takes = |path: &Path| format.is_some() || Format::named(path).is_some() || is_tar(path);
         let Listing { files, ignored } = Listing::of(arguments, &takes)?;
-        let mut inputs = Inputs { files: Vec::with_capacity(files.len()), ignored };
+        let mut inputs = Inputs { files: Vec::with_capacity(files.len()), ignored, passed_over: Vec::new() };
         let mut places: Vec<(&Path, &Path)> =
             files.iter().map(|listed| (place_of(listed), &*listed.path)).collect();
         places.sort_unstable();
@@ -76,13 +82,18 @@ impl Inputs {
     }
 
     /// Adds the files of an archive, which is read once for that.
+    ///
+    /// # Errors
+    /// [`Failure`] if the archive cannot be read, or no file in it is read.
     fn add_archive(&mut self, listed: &Listed) -> Result<(), Failure> {
         let before = self.files.len();
         let listing = unpacked(&listed.path, &Arc::default()).and_then(|read| {
-            each_file(read, &mut |member, _| {
-                match Format::named(&member.path).filter(|format| *format != Format::Parquet) {
-                    Some(format) => self.files.push(Input::of_member(listed, member, format)),
-                    None => self.ignored += 1,
+            each_file(read, &mut |member, read| {
+                match read.and_then(|_| format_of(&member.path, None)) {
+                    Ok(format) => self.files.push(Input::of_member(listed, member, format)),
+                    Err(reason) => {
+                        self.passed_over.push((member.shown(&listed.path), reason));
+                    }
                 }
                 true
             })
@@ -95,6 +106,38 @@ impl Inputs {
             return Err(Failure::new(format!("{shown}: there is no file of documents in the archive")));
         }
         Ok(())
+    }
+
+    /// Checks that no two files of an archive have one name in the output, where tar would extract only the
+    /// second.
+    ///
+    /// # Errors
+    /// [`Failure`] that names both.
+    pub(super) fn check_names(&self) -> Result<(), Failure> {
+        let members =
+            self.files.iter().filter_map(|file| Some((&file.to, file.member.as_ref()?.relative(), file)));
+        let mut members: Vec<_> = members.collect();
+        members.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        match members.windows(2).find(|pair| (pair[0].0, &pair[0].1) == (pair[1].0, &pair[1].1)) {
+            None => Ok(()),
+            Some(pair) => Err(Failure::new(format!(
+                "{} and {} would both be extracted as {}, one in place of the other: extract the archive, \
+                 and name the folder",
+                pair[0].2.shown,
+                pair[1].2.shown,
+                shown(&pair[0].1)
+            ))),
+        }
+    }
+
+    /// Prints which files in archives are not read, and why, and `what` that means.
+    pub(super) fn name_passed_over(&self, what: &str) {
+        for (name, reason) in self.passed_over.iter().take(SHOWN) {
+            eprintln!("{name}: passed over, {reason}");
+        }
+        let mut all = Tally::default();
+        self.passed_over.iter().for_each(|(_, reason)| all.add(Reason::Skipped(*reason)));
+        all.sentences().for_each(|sentence| eprintln!("{sentence}{what}"));
     }
 
     /// The size of all files in bytes.
@@ -149,7 +192,7 @@ impl Input {
 
     /// A file in an archive.
     fn of_member(listed: &Listed, member: &Member, format: Format) -> Input {
-        let shown = shown(&listed.path.join(&member.path));
+        let shown = member.shown(&listed.path);
         Input {
             argument: listed.argument.clone(),
             to: listed.place.clone(),

@@ -149,6 +149,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }
     let inputs = Inputs::of(&arguments.inputs, arguments.format)?;
+    inputs.check_names()?;
     let is_piped = inputs.files.iter().any(|input| is_input(&input.path));
     if is_piped && (arguments.keep != Keep::FIRST || arguments.clusters == Clusters::Linked) {
         return Err(Failure::new(
@@ -166,6 +167,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
     if inputs.ignored > 0 {
         eprintln!("not read, by the ending: {} in the folders", counted(inputs.ignored, "file"));
     }
+    inputs.name_passed_over("; the output does not have them");
     let maker = Maker {
         profile,
         keep: arguments.keep.clone(),

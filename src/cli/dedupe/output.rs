@@ -3,8 +3,8 @@
 //!
 //! It guarantees that nothing appears under its final name before all of it is complete and on the disk.
 //! Until then everything is in the folder `NAME.partial`. A record is copied byte for byte, in any charset;
-//! the last line of a file gets a line break if it has none. Gzip archives have one member for each record,
-//! as their readers expect.
+//! the last line of a file gets a line break if it has none. Web archives have one gzip member or zstd frame
+//! for each record, as their readers expect.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use encoding_rs::{Encoding, UTF_8};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use zstd::bulk::Compressor;
 
 use super::super::Failure;
 use super::super::files::at;
@@ -23,6 +23,8 @@ use super::record::{Content, Raw};
 
 /// The bytes of a zstd frame before compression.
 const FRAME: usize = 4 << 20;
+/// The level of zstd: its own default.
+const LEVEL: i32 = 3;
 
 /// The folder of a run.
 pub(super) struct Folder {
@@ -221,7 +223,7 @@ impl<'a> Outputs<'a> {
         let builder = self.archive_of(file)?;
         let added = File::open(&path).and_then(|complete| {
             let mut header = member.header(complete.metadata()?.len());
-            builder.append_data(&mut header, &member.path, complete)
+            builder.append_data(&mut header, member.relative(), complete)
         });
         added.map_err(|error| self.failed(file, &error))
     }
@@ -296,6 +298,8 @@ struct Sink {
     member: Option<GzEncoder<Vec<u8>>>,
     /// The bytes of the next zstd frame.
     frame: Vec<u8>,
+    /// Created for the first frame.
+    compressor: Option<Compressor<'static>>,
     encoding: &'static Encoding,
     /// The end of the rows of a table.
     row_end: &'static [u8],
@@ -307,7 +311,8 @@ impl Sink {
     fn new(file: File, packing: Packing) -> Sink {
         let to = BufWriter::with_capacity(1 << 20, file);
         let (member, frame) = (None, Vec::new());
-        Sink { to, packing, member, frame, encoding: UTF_8, row_end: b"\n", has_element: None }
+        let compressor = None;
+        Sink { to, packing, member, frame, compressor, encoding: UTF_8, row_end: b"\n", has_element: None }
     }
 
     /// Begins a file in a charset, with its byte order mark.
@@ -377,10 +382,10 @@ impl Sink {
         if self.frame.len() >= FRAME { self.end_frame() } else { Ok(()) }
     }
 
-    /// Writes a record as a gzip member of its own.
+    /// Writes a record as a gzip member or a zstd frame of its own.
     fn member(&mut self, parts: &[&[u8]]) -> io::Result<()> {
         self.lines(parts)?;
-        self.end_member()
+        if self.packing == Packing::Zstd { self.end_frame() } else { self.end_member() }
     }
 
     fn end_member(&mut self) -> io::Result<()> {
@@ -391,8 +396,15 @@ impl Sink {
     }
 
     fn end_frame(&mut self) -> io::Result<()> {
-        let frame = std::mem::take(&mut self.frame);
-        self.to.write_all(&compress_to_vec(&*frame, CompressionLevel::Fastest))
+        if self.compressor.is_none() {
+            let mut compressor = Compressor::new(LEVEL)?;
+            compressor.include_checksum(true)?;
+            self.compressor = Some(compressor);
+        }
+        let compressor = self.compressor.as_mut().expect("it was created");
+        self.to.write_all(&compressor.compress(&self.frame)?)?;
+        self.frame.clear();
+        Ok(())
     }
 
     /// Completes the file, which is a valid empty one if nothing was written.
@@ -405,7 +417,7 @@ impl Sink {
             self.lines(&[b""])?;
         }
         self.end_member()?;
-        if !self.frame.is_empty() {
+        if self.packing == Packing::Zstd && (self.compressor.is_none() || !self.frame.is_empty()) {
             self.end_frame()?;
         }
         self.to.flush()

@@ -141,7 +141,7 @@ impl Reader<'_> {
         let read = unpacked(&first.path, &Arc::default()).and_then(|read| {
             each_file(read, &mut |member, read| {
                 let input = &self.inputs[*at];
-                if input.member.as_ref() == Some(member) {
+                if let (true, Ok(read)) = (input.member.as_ref() == Some(member), read) {
                     let read = unpack(counted(read, &self.passed), input.packing).0;
                     is_wanted = each(*at as u32, input, Ok(Some(read)));
                     *at += 1;

@@ -1,47 +1,21 @@
-//! The pages and texts of web archives (WARC 1.1; WET).
+//! The records of web archives (WARC 0.17 to 1.1; WET).
 //!
-//! It guarantees that every page or text that was answered with status 200 becomes a document if its bytes
-//! can be decoded, whatever their charset, transfer encoding and content encoding. Everything left out is
-//! counted by its reason. A record takes at most a few times [`RECORD_BYTES`] of memory. *Absent*: brotli.
+//! It guarantees that every whole page or text that was answered with status 200 or 203 becomes a document if
+//! its bytes can be decoded, whatever their charset, transfer encoding and content encoding. Everything else
+//! that could have become one is counted by its reason; requests, metadata and the crawler's own records are
+//! not. A record takes at most a few times [`RECORD_BYTES`] of memory. *Absent*: records in several segments.
 
-use std::fmt;
 use std::io::{self, BufRead, Read};
 
-use flate2::read::{DeflateDecoder, GzDecoder, ZlibDecoder};
-
 use super::gzip::{Consumed, Places};
-use super::zstd::Zstd;
-use super::{Reading, sha256, wrong};
-use crate::text::{WrongBytes, decode};
+use super::page::{self, Content, Head};
+use super::{Reading, Skipped, sha256, wrong};
 
-/// The largest record that is read, and the largest page after decompression, in bytes.
-const RECORD_BYTES: u64 = 16 << 20;
-/// The longest header line of a record, in bytes.
-const HEADER_BYTES: u64 = 64 << 10;
-
-/// Why a response in an archive does not become a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cli) enum Skipped {
-    Type,
-    Status,
-    Size,
-    Brotli,
-    Packing,
-    Bytes,
-}
-
-impl fmt::Display for Skipped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Skipped::Type => "not pages",
-            Skipped::Status => "of another status",
-            Skipped::Size => "too large",
-            Skipped::Brotli => "packed with br",
-            Skipped::Packing => "packed with an unknown coding",
-            Skipped::Bytes => "damaged, or in an unknown charset",
-        })
-    }
-}
+/// The largest record that is read, in bytes.
+const RECORD_BYTES: u64 = page::PAGE_BYTES;
+/// The longest header line of a record, and the longest header, in bytes.
+const LINE_BYTES: u64 = 64 << 10;
+const HEADER_BYTES: usize = 1 << 20;
 
 /// The records of an archive; none follow an error. `places` are those of its file.
 pub(in crate::cli) fn archive(read: Reading<'_>, places: Places) -> impl Iterator<Item = io::Result<Record>> {
@@ -57,13 +31,9 @@ pub(in crate::cli) fn archive(read: Reading<'_>, places: Places) -> impl Iterato
 }
 
 /// A record.
-#[derive(Default)]
 pub(in crate::cli) struct Record {
+    head: Head,
     kind: String,
-    target: String,
-    date: String,
-    digest: String,
-    content_type: String,
     /// Where it begins in its file: in a compressed one, where its gzip member begins, if it has its own.
     offset: Option<u64>,
     /// The header and the body as they are in the archive.
@@ -90,77 +60,62 @@ pub(in crate::cli) enum Entry {
 
 /// The next record; `None` at the end.
 fn record(read: &mut Consumed<Reading<'_>>, places: &Places) -> io::Result<Option<Record>> {
-    let (mut first, mut offset) = (String::new(), None);
-    while first.trim().is_empty() {
-        first.clear();
+    let (mut bytes, mut offset) = (Vec::new(), None);
+    while bytes.trim_ascii().is_empty() {
+        bytes.clear();
         // The place is known when the buffer has the first byte.
         read.fill_buf()?;
         offset = places.of(read.1);
-        if read.take(HEADER_BYTES).read_line(&mut first)? == 0 {
+        if read.take(LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(None);
         }
     }
-    if !first.starts_with("WARC/") {
+    if !bytes.starts_with(b"WARC/") {
         return Err(wrong("it does not begin with WARC/"));
     }
-    let mut record = Record { bytes: first.into_bytes(), offset, ..Record::default() };
-    let length = headers(read, &mut record)?.ok_or_else(|| wrong("it has no Content-Length"))?;
-    let mut body = read.take(length);
-    if length <= RECORD_BYTES {
-        record.body = Some(record.bytes.len());
-        body.read_to_end(&mut record.bytes)?;
-    } else {
-        io::copy(&mut body, &mut io::sink())?;
+    let mut line = 0..bytes.len();
+    while !bytes[line].trim_ascii().is_empty() {
+        let from = bytes.len();
+        if read.take(LINE_BYTES).read_until(b'\n', &mut bytes)? == 0 {
+            return Err(wrong("it ends within its headers"));
+        }
+        if bytes.len() > HEADER_BYTES {
+            return Err(wrong("its headers are longer than 1 MiB"));
+        }
+        line = from..bytes.len();
+    }
+    let head = Head::of(&bytes);
+    let length = head.get("content-length").and_then(|length| length.parse::<u64>().ok());
+    let mut body = read.take(length.ok_or_else(|| wrong("it has no Content-Length"))?);
+    let begin = (body.limit() <= RECORD_BYTES).then_some(bytes.len());
+    match begin {
+        Some(_) => body.read_to_end(&mut bytes).map(drop)?,
+        None => io::copy(&mut body, &mut io::sink()).map(drop)?,
     }
     if body.limit() > 0 {
         return Err(wrong("it is truncated"));
     }
-    Ok(Some(record))
-}
-
-/// Reads the headers of a record. Returns the length of its body.
-fn headers(read: &mut impl BufRead, record: &mut Record) -> io::Result<Option<u64>> {
-    let mut length = None;
-    loop {
-        let from = record.bytes.len();
-        if read.take(HEADER_BYTES).read_until(b'\n', &mut record.bytes)? == 0 {
-            return Err(wrong("it ends within its headers"));
-        }
-        // The headers that matter are ASCII; a crawler may write others in any charset.
-        let header = String::from_utf8_lossy(&record.bytes[from..]).into_owned();
-        let Some((name, value)) = header.trim_end().split_once(':') else { break };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            "warc-type" => value.clone_into(&mut record.kind),
-            "warc-target-uri" => value.trim_matches(['<', '>']).clone_into(&mut record.target),
-            "warc-date" => value.clone_into(&mut record.date),
-            "warc-payload-digest" => value.clone_into(&mut record.digest),
-            "content-type" => value.clone_into(&mut record.content_type),
-            "content-length" => length = value.parse::<u64>().ok(),
-            _ => {}
-        }
-    }
-    Ok(length)
+    let kind = head.get("warc-type").unwrap_or_default().to_ascii_lowercase();
+    Ok(Some(Record { head, kind, offset, bytes, body: begin }))
 }
 
 impl Record {
-    /// The address of the page.
+    /// The address of the page; empty if it has none.
     pub(in crate::cli) fn target(&self) -> &str {
-        &self.target
+        self.head.get("warc-target-uri").unwrap_or_default().trim_matches(['<', '>'])
     }
 
     /// When the page was captured, as the archive writes it; empty if it does not.
     pub(in crate::cli) fn date(&self) -> &str {
-        &self.date
+        self.head.get("warc-date").unwrap_or_default()
     }
 
     /// The digest of the page as the archive states it, or the SHA-256 of the body of the record.
     pub(in crate::cli) fn digest(&self) -> String {
-        if !self.digest.is_empty() {
-            return self.digest.clone();
+        match self.head.get("warc-payload-digest").filter(|digest| !digest.is_empty()) {
+            Some(digest) => digest.to_owned(),
+            None => format!("sha256:{}", sha256(&self.bytes[self.body.unwrap_or(self.bytes.len())..])),
         }
-        let body = &self.bytes[self.body.unwrap_or(self.bytes.len())..];
-        format!("sha256:{}", sha256(body))
     }
 
     /// Where the record begins in its file; `None` if it is in the middle of compressed data.
@@ -182,137 +137,38 @@ impl Record {
 
     /// The value of a header, whatever the case of its name.
     pub(in crate::cli) fn header(&self, wanted: &str) -> Option<String> {
-        let head = String::from_utf8_lossy(&self.bytes[..self.body.unwrap_or(self.bytes.len())]);
-        let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim().to_owned())
+        self.head.get(wanted).map(str::to_owned)
     }
 
     /// What the record is.
     pub(in crate::cli) fn entry(&self) -> Entry {
-        // Requests, metadata and the crawler's own records are not responses: they are not counted as
-        // skipped.
-        if !["conversion", "response", "resource"].contains(&self.kind.as_str()) {
-            return Entry::Nothing;
-        }
-        match self.content() {
+        let content = match self.kind.as_str() {
+            "warcinfo" | "request" | "metadata" => return Entry::Nothing,
+            "response" | "resource" | "conversion" | "continuation" => self.content(),
+            "revisit" => Err(Skipped::Revisit),
+            _ => Err(Skipped::Record),
+        };
+        match content {
             Ok((field, content)) => Entry::Document { field, content },
             Err(reason) => Entry::Skipped(reason),
         }
     }
 
-    /// The name of the document field, and its content.
-    fn content(&self) -> Result<(&'static str, String), Skipped> {
+    fn content(&self) -> Result<Content, Skipped> {
+        if self.kind == "continuation" || self.head.get("warc-segment-number").is_some() {
+            return Err(Skipped::Segment);
+        }
         let body = &self.bytes[self.body.ok_or(Skipped::Size)?..];
-        match self.kind.as_str() {
-            "conversion" => Ok(("text", characters(body, &self.content_type, false)?)),
-            // A resource without a type may be a page, but its charset is not guessed.
-            "resource" if self.content_type.is_empty() => {
-                Ok(("html", String::from_utf8(body.to_vec()).map_err(|_| Skipped::Bytes)?))
+        let content = match (self.kind.as_str(), self.head.get("content-type").unwrap_or_default()) {
+            ("response", content_type) if content_type.is_empty() || page::is_answer(body) => {
+                page::answer(body)
             }
-            "resource" => contents(body, &self.content_type),
-            _ => answer(body),
-        }
-    }
-}
-
-/// The page in an HTTP response as it was transferred, with its head.
-fn answer(bytes: &[u8]) -> Result<(&'static str, String), Skipped> {
-    let end = memchr::memmem::find(bytes, b"\r\n\r\n").ok_or(Skipped::Bytes)?;
-    let head = String::from_utf8_lossy(&bytes[..end]);
-    let mut status = head.split_ascii_whitespace();
-    if !status.next().is_some_and(|protocol| protocol.to_ascii_uppercase().starts_with("HTTP/")) {
-        return Err(Skipped::Type);
-    }
-    if status.next() != Some("200") {
-        return Err(Skipped::Status);
-    }
-    let of = |wanted: &str| {
-        let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        let values = fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case(wanted));
-        values.map(|(_, value)| value.trim()).collect::<Vec<_>>().join(",")
-    };
-    let kind = of("content-type");
-    // Checked before decompression, which would be wasted on an image.
-    field(&kind)?;
-    let mut body = bytes[end + 4..].to_vec();
-    // Codings are listed in the order in which they were applied: the last is removed first.
-    for codings in [of("transfer-encoding"), of("content-encoding")] {
-        for coding in codings.split(',').rev() {
-            body = without_coding(coding.trim(), body)?;
-        }
-    }
-    contents(&body, &kind)
-}
-
-/// The document field for content of this type.
-fn field(content_type: &str) -> Result<&'static str, Skipped> {
-    let kind = content_type.split([';', ',']).next().unwrap_or_default().trim();
-    match kind.to_ascii_lowercase().as_str() {
-        "text/html" | "application/xhtml+xml" => Ok("html"),
-        "text/plain" => Ok("text"),
-        _ => Err(Skipped::Type),
-    }
-}
-
-fn contents(bytes: &[u8], content_type: &str) -> Result<(&'static str, String), Skipped> {
-    let field = field(content_type)?;
-    Ok((field, characters(bytes, content_type, field == "html")?))
-}
-
-fn characters(bytes: &[u8], content_type: &str, is_page: bool) -> Result<String, Skipped> {
-    let parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
-    let label = charsets.next().map(|(_, value)| value.trim());
-    let text = match decode(bytes, label, is_page) {
-        // An unknown label is ignored, as in browsers.
-        Err(WrongBytes::Label(_)) => decode(bytes, None, is_page),
-        decoded => decoded,
-    };
-    text.map(String::from).map_err(|_| Skipped::Bytes)
-}
-
-/// The body without one coding. Crawlers often remove a coding and keep its name in the head, so a body
-/// that does not begin like that coding is returned unchanged.
-fn without_coding(coding: &str, body: Vec<u8>) -> Result<Vec<u8>, Skipped> {
-    match coding.to_ascii_lowercase().as_str() {
-        "chunked" => Ok(unchunked(&body).unwrap_or(body)),
-        "gzip" | "x-gzip" if body.starts_with(b"\x1f\x8b") => unpacked(GzDecoder::new(&*body)),
-        "zstd" if body.starts_with(b"\x28\xb5\x2f\xfd") => unpacked(Zstd::new(&*body)),
-        "" | "identity" | "gzip" | "x-gzip" | "zstd" => Ok(body),
-        // The standard means zlib; some servers have always sent raw deflate.
-        "deflate" => match unpacked(ZlibDecoder::new(&*body)) {
-            Err(Skipped::Bytes) => unpacked(DeflateDecoder::new(&*body))
-                .or_else(|reason| if std::str::from_utf8(&body).is_ok() { Ok(body) } else { Err(reason) }),
-            unpacked => unpacked,
-        },
-        "br" => Err(Skipped::Brotli),
-        _ => Err(Skipped::Packing),
-    }
-}
-
-/// All decompressed bytes.
-///
-/// # Errors
-/// [`Skipped::Size`] for more than [`RECORD_BYTES`], [`Skipped::Bytes`] for damaged data.
-fn unpacked(from: impl Read) -> Result<Vec<u8>, Skipped> {
-    let mut bytes = Vec::new();
-    from.take(RECORD_BYTES + 1).read_to_end(&mut bytes).map_err(|_| Skipped::Bytes)?;
-    if bytes.len() as u64 > RECORD_BYTES { Err(Skipped::Size) } else { Ok(bytes) }
-}
-
-/// The content of a chunked body (RFC 9112, 7.1), or `None` if it is not well-formed.
-fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
-    let mut whole = Vec::with_capacity(rest.len());
-    loop {
-        let end = memchr::memmem::find(rest, b"\r\n")?;
-        let size = std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?.trim();
-        let size = usize::from_str_radix(size, 16).ok()?;
-        rest = &rest[end + 2..];
-        if size == 0 {
-            return Some(whole);
-        }
-        whole.extend_from_slice(rest.get(..size)?);
-        rest = rest.get(size..)?.strip_prefix(b"\r\n")?;
+            // A conversion is a text.
+            ("conversion", "") => page::contents(body, "text/plain"),
+            (_, content_type) => page::contents(body, content_type),
+        }?;
+        // The crawler says that it did not keep all of it.
+        if self.head.get("warc-truncated").is_some() { Err(Skipped::Cut) } else { Ok(content) }
     }
 }
 
@@ -323,7 +179,6 @@ mod tests {
     use encoding_rs::GBK;
     use flate2::Compression;
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
-    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     use super::*;
 
@@ -392,24 +247,31 @@ mod tests {
         }
     }
 
+    fn gzip_of(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
     #[test]
     fn transfer_and_content_codings_are_removed() {
-        const PAGE: &[u8] = "<p>一页</p>".as_bytes();
-        let (mut gzip, mut zlib, mut bare) = (
-            GzEncoder::new(Vec::new(), Compression::fast()),
+        const PAGE: &[u8] = "<p>一页 of the library, and what it says about the harbour</p>".as_bytes();
+        let (mut zlib, mut bare) = (
             ZlibEncoder::new(Vec::new(), Compression::fast()),
             DeflateEncoder::new(Vec::new(), Compression::fast()),
         );
-        gzip.write_all(PAGE).unwrap();
         zlib.write_all(PAGE).unwrap();
         bare.write_all(PAGE).unwrap();
-        let (gzip, zlib, bare) = (gzip.finish().unwrap(), zlib.finish().unwrap(), bare.finish().unwrap());
-        let zstd = compress_to_vec(PAGE, CompressionLevel::Fastest);
+        let (gzip, zlib, bare) = (gzip_of(PAGE), zlib.finish().unwrap(), bare.finish().unwrap());
+        let zstd = ::zstd::bulk::compress(PAGE, 1).unwrap();
+        let mut br = Vec::new();
+        brotli::BrotliCompress(&mut &*PAGE, &mut br, &brotli::enc::BrotliEncoderParams::default()).unwrap();
+        let (one, two) = (gzip_of(&PAGE[..9]), gzip_of(&PAGE[9..]));
         let chunked = |bytes: &[u8]| {
             let (one, two) = bytes.split_at(3);
             [b"3;x=y\r\n", one, format!("\r\n{:X}\r\n", two.len()).as_bytes(), two, b"\r\n0\r\n\r\n"].concat()
         };
-        let cases: [(&str, &[u8]); 13] = [
+        let cases: [(&str, &[u8]); 33] = [
             ("Content-Encoding: identity", PAGE),
             ("content-encoding:gzip", &gzip),
             ("Content-Encoding: x-gzip", &gzip),
@@ -423,6 +285,26 @@ mod tests {
             ("Transfer-Encoding: gzip, chunked", &chunked(&gzip)),
             ("Transfer-Encoding: chunked\r\nContent-Encoding: gzip", &chunked(&gzip)),
             ("Content-Encoding: deflate, gzip", &gzip),
+            ("Content-Encoding: br", &br),
+            ("Content-Encoding: br", PAGE),
+            ("Content-Encoding: zstd", PAGE),
+            ("Content-Encoding: br", &gzip),
+            ("Content-Encoding: deflate", &gzip),
+            ("Content-Encoding: gzip", &[&one[..], &two].concat()),
+            ("Content-Encoding: gzip", &[&gzip[..], b"garbage"].concat()),
+            ("X: the head does not say that the body is", &gzip),
+            ("X: the head does not say that the body is", &zstd),
+            ("Content-Encoding: utf-8", PAGE),
+            ("Content-Encoding: UTF-8, gzip", &gzip),
+            ("Content-Encoding: none", PAGE),
+            ("Content-Encoding:", PAGE),
+            ("Content-Encoding: gzip,\r\n identity", &gzip),
+            ("Content-Encoding: gzip, aws-chunked", &gzip),
+            ("Transfer-Encoding: chunked\r\nContent-Length: 999", &chunked(PAGE)),
+            ("Transfer-Encoding: chunked", &chunked(PAGE).replace_all(b"\r\n", b"\n")),
+            ("Transfer-Encoding: chunked", &chunked(PAGE).replace_all(b"0\r\n", b"0\r\nX: trailer\r\n")),
+            ("Content-Encoding: gzip\r\nContent-Length: 999", PAGE),
+            ("Content-Length: 5", PAGE),
         ];
         for (headers, body) in cases {
             let found = of_answer(&format!("Content-Type: text/html\r\n{headers}"), body);
@@ -430,15 +312,142 @@ mod tests {
         }
         let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
         io::copy(&mut io::repeat(b'a').take(8 * RECORD_BYTES), &mut bomb).unwrap();
-        let cases: [(&str, &[u8], Skipped); 4] = [
-            ("gzip", &bomb.finish().unwrap(), Skipped::Size),
-            ("gzip", &gzip[..gzip.len() - 9], Skipped::Bytes),
-            ("br", b"x", Skipped::Brotli),
-            ("compress", b"x", Skipped::Packing),
+        let mut large = Vec::new();
+        let mut zeros = io::repeat(b'a').take(8 * RECORD_BYTES);
+        brotli::BrotliCompress(&mut zeros, &mut large, &brotli::enc::BrotliEncoderParams::default()).unwrap();
+        let (noise, image) =
+            ([&b"\x1b\x00\x07\xff"[..], &br].concat(), &b"\x89PNG\x0d\x0a\x1a\x0a\0\0\0\x0dIHDR"[..]);
+        let chunks = chunked(PAGE);
+        let cases: [(&str, &[u8], Skipped); 18] = [
+            ("Content-Encoding: gzip", &bomb.finish().unwrap(), Skipped::Size),
+            ("Content-Encoding: br", &large, Skipped::Size),
+            ("Content-Encoding: gzip", &gzip[..gzip.len() - 9], Skipped::Cut),
+            ("Content-Encoding: deflate", &zlib[..zlib.len() - 9], Skipped::Cut),
+            ("Content-Encoding: deflate", &bare[..bare.len() - 9], Skipped::Cut),
+            ("Content-Encoding: zstd", &zstd[..zstd.len() - 9], Skipped::Cut),
+            ("Content-Encoding: br", &br[..br.len() - 9], Skipped::Bytes),
+            ("Content-Encoding: br", &noise, Skipped::Bytes),
+            ("Content-Encoding: gzip", image, Skipped::Bytes),
+            ("X: y", image, Skipped::Bytes),
+            ("Content-Encoding: compress", b"x", Skipped::Packing),
+            ("Content-Encoding: gzip, x-unknown", PAGE, Skipped::Packing),
+            ("Transfer-Encoding: chunked", &chunks[..chunks.len() - 5], Skipped::Cut),
+            ("Transfer-Encoding: chunked", &chunks[..chunks.len() - 8], Skipped::Cut),
+            ("Transfer-Encoding: chunked", &chunks[..5], Skipped::Cut),
+            ("Transfer-Encoding: chunked", b"", Skipped::Cut),
+            ("Content-Length: 100", PAGE, Skipped::Cut),
+            ("Content-Encoding: gzip\r\nContent-Length: 100", &gzip[..gzip.len() - 1], Skipped::Cut),
         ];
-        for (coding, body, expected) in cases {
-            let found = of_answer(&format!("Content-Type: text/html\r\nContent-Encoding: {coding}"), body);
-            assert!(matches!(found, Ok(Entry::Skipped(reason)) if reason == expected), "{coding}: {found:?}");
+        for (headers, body, expected) in cases {
+            let found = of_answer(&format!("Content-Type: text/html\r\n{headers}"), body);
+            assert!(
+                matches!(found, Ok(Entry::Skipped(reason)) if reason == expected),
+                "{headers}: {found:?}"
+            );
+        }
+    }
+
+    /// Bytes with all places of one part replaced by another.
+    trait Replaced {
+        fn replace_all(&self, from: &[u8], to: &[u8]) -> Vec<u8>;
+    }
+
+    impl Replaced for Vec<u8> {
+        fn replace_all(&self, from: &[u8], to: &[u8]) -> Vec<u8> {
+            let (mut whole, mut rest) = (Vec::new(), &self[..]);
+            while let Some(at) = memchr::memmem::find(rest, from) {
+                whole.extend_from_slice(&rest[..at]);
+                whole.extend_from_slice(to);
+                rest = &rest[at + from.len()..];
+            }
+            whole.extend_from_slice(rest);
+            whole
+        }
+    }
+
+    #[test]
+    fn heads_are_read_in_the_forms_that_writers_use() {
+        let page = "<p>page</p>";
+        let record = |end: &str, more: &str, http: &str| {
+            let body = format!("{http}{page}");
+            let lines = [
+                "WARC/0.18",
+                "warc-type: Response",
+                "WARC-Target-URI: <http://e.org/a>",
+                more,
+                "X-Folded: one,",
+                " two: three",
+                "\tfour",
+                "a line that is no field",
+                &format!("Content-Length: {}", body.len()),
+                "",
+            ];
+            format!("{}{body}{end}{end}", lines.map(|line| format!("{line}{end}")).concat())
+        };
+        for end in ["\r\n", "\n"] {
+            for (more, http) in [
+                ("X: y", "HTTP/1.1 200 OK\nContent-Type: text/html\n\n"),
+                ("X: y", "HTTP/1.1 200 OK\r\nContent-Type:\r\n text/html;\r\n\tcharset=utf-8\r\n\r\n"),
+                ("X: y", "HTTP/1.1 200 OK\r\nContent-Type: text/html\n\r\n"),
+                ("X: y", "http/1.0 203 Other\nContent-Type: image/png, text/html\n\n"),
+                ("X: y", "HTTP/2 200\r\ncontent-type: text/html\r\n\r\n"),
+                ("X: y", "HTTP/1.1 206 X\nContent-Type: text/html\nContent-Range: bytes 0-10/11\n\n"),
+                ("X: y", "HTTP/1.1 200 OK\r\n\r\n"),
+                ("X: y", "HTTP/1.1 200 OK\r\nContent-Type: unknown/unknown\r\n\r\n\n "),
+                ("Content-Type: text/html", ""),
+            ] {
+                let bytes = record(end, more, http).into_bytes();
+                let all: Vec<Record> = archive(Box::new(io::Cursor::new(bytes)), Places::default())
+                    .map(Result::unwrap)
+                    .collect();
+                assert_eq!((all.len(), all[0].target()), (1, "http://e.org/a"), "{http:?}");
+                assert_eq!(all[0].header("x-folded").as_deref(), Some("one, two: three four"));
+                let entry = Ok(all[0].entry());
+                let (field, content) = document(&entry);
+                assert_eq!((field, content.trim()), ("html", page), "{end:?} {http:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn records_that_are_no_whole_pages_are_passed_over_with_a_reason() {
+        let ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>page</p>";
+        let of = |status: &str| ok.replace("200 OK", status);
+        let partial = of("206 Partial").replace("\r\n\r\n", "\r\nContent-Range: bytes 0-10/99\r\n\r\n");
+        for (head, body, expected) in [
+            ("response\r\nWARC-Segment-Number: 1", ok, Skipped::Segment),
+            ("continuation\r\nWARC-Segment-Number: 2", "page</p>", Skipped::Segment),
+            ("response\r\nWARC-Truncated: length", ok, Skipped::Cut),
+            ("response", "HTTP/1.1 200 OK\r\nContent-Type: text/html", Skipped::Cut),
+            ("response", &of("404 Not Found"), Skipped::Status),
+            ("response", &of("206 Partial"), Skipped::Status),
+            ("response", &partial, Skipped::Status),
+            ("response", "e.org. 300 IN A 127.0.0.1", Skipped::Type),
+            ("response\r\nContent-Type: text/dns", "e.org. 300 IN A 127.0.0.1", Skipped::Type),
+            ("response", "HTTP/1.1 200 OK\r\n\r\n%PDF-1.7", Skipped::Type),
+            ("response", "HTTP/1.1 200 OK\r\n\r\n<?xml version='1.0'?><rss>", Skipped::Type),
+            ("conversion\r\nContent-Type: image/png", "x", Skipped::Type),
+            ("revisit", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", Skipped::Revisit),
+            ("screenshot", "x", Skipped::Record),
+        ] {
+            let found = found(&warc(head, "http://e.org/", body.as_bytes())).remove(0);
+            assert!(
+                matches!(found, Ok(Entry::Skipped(reason)) if reason == expected),
+                "{head} {body}: {found:?}"
+            );
+        }
+        for (head, body, field) in [
+            ("resource", "<!DOCTYPE html><p>x", "html"),
+            ("resource", "\u{feff} <?xml version='1.0'?>\n<html xmlns='x'>", "html"),
+            ("resource", "only a text", "text"),
+            ("resource\r\nContent-Type: text/html", "x", "html"),
+            ("response\r\nContent-Type: text/plain", "from another protocol", "text"),
+            ("conversion\r\nContent-Type: text/html", "<p>x", "html"),
+            ("response", "HTTP/1.1 200 OK\r\n\r\n<a href='x'>y</a>", "html"),
+            ("response", "HTTP/1.1 200 OK\r\n\r\n<abbr> is no page at its beginning", "text"),
+        ] {
+            let found = found(&warc(head, "http://e.org/", body.as_bytes())).remove(0);
+            assert_eq!(document(&found).0, field, "{head} {body}");
         }
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use flate2::bufread::GzDecoder;
 use parking_lot::Mutex;
 
+use super::wrong;
+
 /// Where a part of a file begins: in the data, and in the file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Start {
@@ -55,25 +57,39 @@ impl<R: BufRead> BufRead for Consumed<R> {
     }
 }
 
-/// Decompresses gzip data of any number of members. One read returns bytes of one member.
+/// How a member begins.
+pub(super) const MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// Decompresses gzip data of any number of members. One read returns bytes of one member. Zeros after a
+/// member fill a block of a tape, and mean nothing.
 pub(super) struct Gzip<R: BufRead> {
     decoder: Option<GzDecoder<Consumed<R>>>,
     rest: Option<Consumed<R>>,
+    has_begun: bool,
     passed: u64,
     places: Places,
 }
 
 impl<R: BufRead> Gzip<R> {
     pub(super) fn new(read: R, places: Places) -> Gzip<R> {
-        Gzip { decoder: None, rest: Some(Consumed(read, 0)), passed: 0, places }
+        Gzip { decoder: None, rest: Some(Consumed(read, 0)), has_begun: false, passed: 0, places }
     }
+}
+
+/// The error of the library in plain words.
+fn plain(error: &io::Error) -> io::Error {
+    let why = match error.kind() {
+        io::ErrorKind::UnexpectedEof => "it ends too early".to_owned(),
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("not valid gzip data: {why}"))
 }
 
 impl<R: BufRead> Read for Gzip<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some(decoder) = &mut self.decoder {
-                let count = decoder.read(buffer)?;
+                let count = decoder.read(buffer).map_err(|error| plain(&error))?;
                 self.passed += count as u64;
                 if count > 0 || buffer.is_empty() {
                     return Ok(count);
@@ -83,9 +99,17 @@ impl<R: BufRead> Read for Gzip<R> {
                 self.rest = Some(decoder.into_inner());
             }
             let Some(mut rest) = self.rest.take() else { return Ok(0) };
+            while self.has_begun && rest.fill_buf()?.first() == Some(&0) {
+                let zeros = rest.fill_buf()?.iter().take_while(|byte| **byte == 0).count();
+                rest.consume(zeros);
+            }
             if rest.fill_buf()?.is_empty() {
                 return Ok(0);
             }
+            if self.has_begun && rest.fill_buf()?.first() != MAGIC.first() {
+                return Err(wrong("not valid gzip data: something else follows them"));
+            }
+            self.has_begun = true;
             *self.places.0.lock() = Start { unpacked: self.passed, packed: rest.1, is_packed: true };
             self.decoder = Some(GzDecoder::new(rest));
         }
@@ -125,5 +149,10 @@ mod tests {
             let whole = starts.contains(&(cut as u64));
             assert_eq!(read(&packed[..cut]).read_to_end(&mut Vec::new()).is_ok(), whole, "{cut}");
         }
+        let mut text = String::new();
+        read(&[&packed[..], &[0; 700], &packed, &[0; 700]].concat()).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one\ntwo\nthreeone\ntwo\nthree");
+        let error = read(&[&packed[..], b"x"].concat()).read_to_end(&mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("something else follows"), "{error}");
     }
 }

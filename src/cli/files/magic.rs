@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use super::tar::APPLE_DOUBLE;
 use super::{Format, Packing, Reading, is_input, wrong};
 
 /// Files that are not read: their first bytes, what they are, and what helps.
-const FOREIGN: [(&[u8], &str, &str); 16] = [
+const FOREIGN: [(&[u8], &str, &str); 17] = [
     (b"\xfd7zXZ\0", "xz data", "unpack it with unxz"),
     (b"PK\x03\x04", "a zip archive", "unpack it with unzip"),
     (b"PK\x05\x06", "an empty zip archive", "there is nothing in it"),
@@ -28,6 +29,7 @@ const FOREIGN: [(&[u8], &str, &str); 16] = [
     (b"%PDF-", "a PDF", "extract its text with pdftotext"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old office program", "save it as text or CSV"),
     (b"{\\rtf", "an RTF document", "save it as text"),
+    (&APPLE_DOUBLE, "the attributes that macOS keeps of a file", "remove the files that begin with ._"),
 ];
 /// How Parquet begins: its mark, and the first field of a header.
 const PARQUET: &[u8] = b"PAR1\x15";

@@ -14,10 +14,12 @@ mod json;
 mod lines;
 mod magic;
 mod names;
+mod page;
 pub(super) mod parquet;
 mod patterns;
 mod reasons;
 mod record;
+mod skipped;
 mod table;
 mod tar;
 mod zstd;
@@ -31,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
-pub(super) use archive::{Entry, Record, Skipped, archive};
+pub(super) use archive::{Entry, Record, archive};
 pub(super) use charset::{InUtf8, Originals, ascii_in, charset, in_utf8, with_originals};
 pub(super) use cut::{Cut, Event, How, Wants, broken, check_columns};
 pub(super) use fields::{Fields, Value, check_characters, members, missing, quoted};
@@ -41,9 +43,10 @@ pub(super) use inputs::{Listed, Listing, last_name};
 pub(super) use names::{fitting, shown};
 pub(super) use reasons::{Reason, Tally, Unread};
 pub(super) use record::{About, Content, Raw, Said};
+pub(super) use skipped::Skipped;
 pub(super) use table::{Row, Table};
-pub(super) use tar::{Member, each_file, is_tar};
-use zstd::Zstd;
+pub(super) use tar::{Member, each_file, format_of, is_tar};
+use zstd::{WINDOW_OF_FILE, Zstd};
 
 use super::Failure;
 
@@ -99,7 +102,7 @@ impl Packing {
     pub(super) fn named(path: &Path) -> Packing {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz" | "tgz") => Packing::Gzip,
-            Some("zst") => Packing::Zstd,
+            Some("zst" | "tzst") => Packing::Zstd,
             _ => Packing::None,
         }
     }
@@ -147,7 +150,7 @@ pub(super) fn unpack(mut read: Reading<'_>, named: Packing) -> (Reading<'_>, Pla
     let places = if packing == Packing::Zstd { Places::unknown() } else { Places::default() };
     let read: Reading = match packing {
         Packing::Gzip => Box::new(BufReader::with_capacity(64 << 10, Gzip::new(read, places.clone()))),
-        Packing::Zstd => Box::new(BufReader::with_capacity(64 << 10, Zstd::new(read))),
+        Packing::Zstd => Box::new(BufReader::with_capacity(64 << 10, Zstd::new(read, WINDOW_OF_FILE))),
         Packing::None => read,
     };
     (read, places)

@@ -18,7 +18,8 @@ use super::report::{Report, Reported};
 use crate::client::Refusal;
 use crate::wording::counted;
 
-/// Bad lines that are printed, of the files and of the server each; further ones are only counted.
+/// Bad lines that are printed, of the files and of the server each, and files that are passed over; further
+/// ones are only counted.
 const SHOWN: u64 = 20;
 /// The code and the message of an error that the answer does not list.
 const UNLISTED: (&str, &str) =
@@ -59,6 +60,8 @@ struct Counts {
     cut: u64,
     /// Why records were not sent.
     unread: Tally,
+    /// Files in archives that were passed over.
+    files: u64,
 }
 
 /// What is known about the records of a run.
@@ -166,6 +169,11 @@ impl Answers {
                 if is_cut || (is_bad && self.counts.bad <= SHOWN) {
                     self.bar.suspend(|| eprintln!("{file}:{line}: {detail}"));
                 }
+                let is_file = matches!(reason, Reason::Skipped(skipped) if skipped.is_of_file());
+                self.counts.files += u64::from(is_file);
+                if is_file && self.counts.files <= SHOWN {
+                    self.bar.suspend(|| eprintln!("{file}: passed over, {detail}"));
+                }
                 self.write(&Reported { outcome, code, detail: Some(detail), ..place })?;
             }
         }
@@ -223,7 +231,7 @@ impl Answers {
 
     /// Prints the totals of a run, complete or not.
     pub(super) fn sum_up(&self) {
-        let Counts { created, updated, duplicates, short, refused, bad, cut, unread } = &self.counts;
+        let Counts { created, updated, duplicates, short, refused, bad, cut, unread, .. } = &self.counts;
         let bad = refused + bad;
         let cut = match *cut {
             0 => "",

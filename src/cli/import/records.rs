@@ -37,18 +37,21 @@ fn captured(shape: &Shape, record: &Record, field: &str, content: &str) -> Line 
     let (url, date) = (record.target(), record.date());
     let id = fitting(&match shape.warc_id {
         WarcId::Url => url.to_owned(),
-        WarcId::UrlAndDate if date.is_empty() => url.to_owned(),
+        WarcId::UrlAndDate if date.is_empty() || url.is_empty() => url.to_owned(),
         WarcId::UrlAndDate => format!("{url}@{date}"),
         WarcId::Digest => record.digest(),
     });
     let mut document = json!({field: content});
-    // A record without an address and a date gets an id of the server.
+    // A record without an address gets an id of the server.
     let id = Some(id).filter(|id| !id.is_empty());
     if let Some(id) = &id {
         document["id"] = id.as_str().into();
     }
     if !shape.keeps_no_metadata() {
-        let mut metadata = json!({"url": url});
+        let mut metadata = json!({});
+        if !url.is_empty() {
+            metadata["url"] = url.into();
+        }
         if !date.is_empty() {
             metadata["date"] = date.into();
         }

@@ -15,8 +15,8 @@ use tokio::sync::mpsc;
 
 use super::super::Failure;
 use super::super::files::{
-    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, is_input, is_tar,
-    opened, shown, unpack, unpacked,
+    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, format_of, is_input,
+    is_tar, opened, shown, unpack, unpacked,
 };
 use super::progress::is_progress;
 use super::queue::{Entry, Queue, What};
@@ -140,10 +140,17 @@ impl Sending<'_> {
         let mut is_wanted = true;
         let read = unpacked(path, &source.passed).and_then(|read| {
             each_file(read, &mut |member, read| {
-                let name = &*member.path;
-                let Some(format) = source.shape.format.or_else(|| Format::named(name)) else { return true };
-                let read = unpack(read, Packing::named(name));
-                is_wanted = self.records(&shown(&path.join(name)), format, |cut| cut.records(read));
+                let shown = member.shown(path);
+                is_wanted = match (format_of(&member.path, source.shape.format), read) {
+                    (Err(skipped), _) | (_, Err(skipped)) => {
+                        self.headers.next_file();
+                        self.found(&shown.into(), 1, Err(skipped.into()))
+                    }
+                    (Ok(format), Ok(read)) => {
+                        let read = unpack(read, Packing::named(&member.path));
+                        self.records(&shown, format, |cut| cut.records(read))
+                    }
+                };
                 is_wanted
             })
         });
