@@ -28,13 +28,14 @@ mod signals;
 mod verify;
 mod vote;
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::wording::plain;
+use crate::wording::{counted, plain};
 
 /// Exact near-duplicate lookup over HTTP.
 #[derive(Debug, Parser)]
@@ -116,6 +117,18 @@ impl Failure {
     fn new(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), code: 1 }
     }
+
+    /// Several errors that were found before any work.
+    fn all(problems: &[String]) -> Failure {
+        match problems {
+            [one] => Failure::new(one.clone()),
+            _ => Failure::new(format!(
+                "{}, and nothing was done\n{}",
+                counted(problems.len() as u64, "problem"),
+                problems.join("\n")
+            )),
+        }
+    }
 }
 
 impl From<std::io::Error> for Failure {
@@ -134,7 +147,7 @@ pub fn run() -> ExitCode {
         Ok(arguments) => arguments,
         // The reason may be that of a parser of numbers.
         Err(error) if error.kind() == ErrorKind::ValueValidation => {
-            eprint!("{}", plain(&error.render().to_string()));
+            tell(plain(&error.render().to_string()).trim_end());
             return ExitCode::from(2);
         }
         Err(error) => error.exit(),
@@ -165,11 +178,35 @@ pub fn run() -> ExitCode {
         Err(failure) => {
             if failure.code != CLOSED_PIPE {
                 // The message may quote a URL that contains a password.
-                eprintln!("lookalike: {}", crate::config::redacted(&failure.message));
+                tell(&format!("lookalike: {}", crate::config::redacted(&failure.message)));
             }
             ExitCode::from(failure.code)
         }
     }
+}
+
+/// Writes a line to standard error, without the control characters of names and texts of strangers. If
+/// nobody reads it any more, the work goes on.
+fn tell(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "{}", printable(line));
+}
+
+/// The same text with control characters escaped, except line breaks and tabs.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_control = |character: char| {
+        // Those that change the direction of the text hide what a name is.
+        let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || (character.is_control() && !matches!(character, '\n' | '\t'))
+    };
+    if !text.contains(is_control) {
+        return text.into();
+    }
+    let escaped = |character: char| -> Cow<'_, str> {
+        let escape = || character.escape_default().to_string().into();
+        if is_control(character) { escape() } else { character.to_string().into() }
+    };
+    text.chars().map(escaped).collect::<String>().into()
 }
 
 fn print_contract() -> Result<(), Failure> {

@@ -132,7 +132,7 @@ fn an_interrupted_run_goes_on_with_its_prints() {
 }
 
 /// Many documents with ids, every second of them equal to the one before.
-fn many(count: u64) -> String {
+pub fn many(count: u64) -> String {
     let text = |number: u64| {
         let mut random = fastrand::Rng::with_seed(number);
         let mut word = || (0..6).map(|_| random.lowercase()).collect::<String>();
@@ -162,8 +162,8 @@ fn a_full_disk_leaves_no_output_and_the_same_command_goes_on() {
     for keep in ["first", "longest"] {
         let arguments = [&ALL[..], &["--keep", keep, "--force", "--profile", "copies-64"]].concat();
         let mut failed = Vec::new();
-        // Files are limited to so many blocks, so that writes fail as on a full disk: of the manifest, of the
-        // prints (260 kB), of the output (900 kB).
+        // Files are limited to so many blocks, so that writes fail as on a full disk: of the lock file, of
+        // the prints (330 kB), of the output (900 kB).
         for blocks in ["0", "100", "600"] {
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
             let mut shell = Command::new("sh");
@@ -173,10 +173,10 @@ fn a_full_disk_leaves_no_output_and_the_same_command_goes_on() {
             assert_eq!(output.status.code(), Some(1), "{blocks}: {stderr}");
             assert!(stderr.contains("File too large"), "{blocks}: {stderr}");
             assert_no_output(folder.path(), &stderr);
-            let places = ["manifest", "prints", "output"].into_iter();
+            let places = ["lock", "prints", "output"].into_iter();
             failed.extend(places.filter(|place| stderr.contains(&format!("out.partial/{place}"))));
         }
-        assert_eq!(failed, ["manifest", "prints", "output"]);
+        assert_eq!(failed, ["lock", "prints", "output"]);
         let output = dedupe(folder.path(), &arguments);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success() && stderr.contains("going on after"), "{stderr}");

@@ -25,6 +25,8 @@ pub(super) struct Against {
     pub(super) names: Vec<String>,
     /// From this file on, lines are those that a server exports.
     pub(super) exported_from: usize,
+    /// The collections, which are fetched into files at the beginning of a run.
+    urls: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -33,40 +35,38 @@ struct Collection {
 }
 
 impl Against {
-    /// The files of these arguments. Collections are fetched into files of the folder.
-    pub(super) fn fetched(
-        arguments: &[PathBuf],
-        format: Option<Format>,
-        access: &Access,
-        profile: &Profile,
-        folder: &Path,
-    ) -> Result<Against, Failure> {
+    /// The files of these arguments. Collections are still to be fetched.
+    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Against {
         let url = |path: &&PathBuf| {
             ["http://", "https://"]
                 .iter()
                 .any(|start| path.as_os_str().as_encoded_bytes().starts_with(start.as_bytes()))
         };
         let (urls, files): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.iter().partition(url);
-        let mut against = Against::default();
-        if !files.is_empty() {
-            let files: Vec<PathBuf> = files.into_iter().cloned().collect();
-            against.inputs = Inputs::of(&files, format)?;
-            against.inputs.name_passed_over("");
-            let paths = against.inputs.files.iter().map(|input| input.shown.clone());
-            against.names = paths.collect();
-        }
-        against.exported_from = against.names.len();
+        let files: Vec<PathBuf> = files.into_iter().cloned().collect();
+        let inputs = if files.is_empty() { Inputs::default() } else { Inputs::of(&files, format) };
+        let names: Vec<String> = inputs.files.iter().map(|input| input.shown.clone()).collect();
+        let urls = urls.into_iter().map(|url| url.display().to_string()).collect();
+        Against { exported_from: names.len(), inputs, names, urls }
+    }
+
+    /// Fetches the collections into files of the folder.
+    pub(super) fn fetch(&mut self, access: &Access, profile: &Profile, folder: &Path) -> Result<(), Failure> {
         let mut fetched = Vec::new();
-        for (number, url) in urls.into_iter().enumerate() {
-            let (url, to) = (url.display().to_string(), folder.join(format!("against-{number}.jsonl")));
-            block_on(fetch(&url, access.clone(), profile, &to))?;
-            against.names.push(url);
+        for (number, url) in self.urls.iter().enumerate() {
+            let to = folder.join(format!("against-{number}.jsonl"));
+            block_on(fetch(url, access.clone(), profile, &to))?;
             fetched.push(to);
         }
         if !fetched.is_empty() {
-            against.inputs.files.extend(Inputs::of(&fetched, Some(Format::Jsonl))?.files);
+            let inputs = Inputs::of(&fetched, Some(Format::Jsonl));
+            if !inputs.problems.is_empty() {
+                return Err(Failure::all(&inputs.problems));
+            }
+            self.inputs.files.extend(inputs.files);
+            self.names.extend(self.urls.iter().cloned());
         }
-        Ok(against)
+        Ok(())
     }
 }
 

@@ -1,17 +1,14 @@
 //! The file of dropped documents: a JSON object per line, with the document that replaces each one.
-//!
-//! It appears under its name when it is complete.
 
 use std::fmt;
-use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::super::Failure;
-use super::super::files::at;
-use super::output::sync_folder_of;
+use super::super::files::shown_bytes;
+use super::target::Target;
 
 /// The name of a document, for the user.
 #[derive(Serialize)]
@@ -25,7 +22,7 @@ pub(super) struct Shown<'a> {
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.id {
-            Some(id) => write!(f, "{id} ({}:{})", self.file, self.line),
+            Some(id) => write!(f, "{} ({}:{})", shown_bytes(id.as_bytes()), self.file, self.line),
             None => write!(f, "{}:{}", self.file, self.line),
         }
     }
@@ -46,37 +43,26 @@ pub(super) struct DroppedLine<'a> {
 
 /// The file of dropped documents.
 pub(super) struct Dropped {
-    to: PathBuf,
-    partial: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Target>,
     /// The line that is written.
     line: Vec<u8>,
 }
 
 impl Dropped {
     pub(super) fn create(to: &Path) -> Result<Dropped, Failure> {
-        let partial = to.with_added_extension("partial");
-        let file = File::create(&partial).map_err(|error| at(&partial, &error))?;
-        Ok(Dropped {
-            to: to.to_owned(),
-            partial,
-            file: BufWriter::with_capacity(1 << 20, file),
-            line: Vec::new(),
-        })
+        Ok(Dropped { file: BufWriter::with_capacity(1 << 20, Target::create(to)?), line: Vec::new() })
     }
 
     pub(super) fn write(&mut self, line: &DroppedLine) -> Result<(), Failure> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line).map_err(|error| Failure::of(&error, 1))?;
         self.line.push(b'\n');
-        self.file.write_all(&self.line).map_err(|error| at(&self.partial, &error))
+        self.file.write_all(&self.line).map_err(|error| self.file.get_ref().failed(&error))
     }
 
     pub(super) fn finish(mut self) -> Result<(), Failure> {
-        let written = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        written
-            .and_then(|()| fs::rename(&self.partial, &self.to))
-            .map_err(|error| at(&self.partial, &error))?;
-        sync_folder_of(&self.to)
+        self.file.flush().map_err(|error| self.file.get_ref().failed(&error))?;
+        let file = self.file.into_inner().map_err(|error| Failure::of(error.error(), 1))?;
+        file.finish()
     }
 }

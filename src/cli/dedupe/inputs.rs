@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::super::Failure;
 use super::super::files::{
-    Format, Listed, Listing, Member, Packing, Reason, Skipped, Tally, each_file, format_of, is_input, is_tar,
-    last_name, shown, unpacked,
+    self, Format, Listed, Listing, Member, Original, Packing, Reason, Skipped, Tally, each_file, format_of,
+    is_tar, last_name, shown, unpacked,
 };
 
 /// The files in archives that are named as passed over; further ones are only counted.
@@ -18,7 +18,7 @@ const SHOWN: usize = 20;
 /// A file to read.
 #[derive(Clone, Debug)]
 pub(super) struct Input {
-    pub(super) path: PathBuf,
+    pub(super) path: Original,
     /// The file of a tar archive, whose path `path` is then.
     pub(super) member: Option<Member>,
     /// The path, as the user sees it.
@@ -32,53 +32,59 @@ pub(super) struct Input {
     pub(super) state: State,
 }
 
-/// What shows that a file has changed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What shows that a file is another one, or has changed.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct State {
-    /// As the user sees it.
-    path: String,
+    shown: String,
     pub(super) bytes: u64,
-    /// The time of the last change, in nanoseconds since 1970.
-    modified: u64,
+    file: files::State,
 }
 
-/// The files, and how many others are in the folders.
+/// The files, and what else is to be told about the folders.
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
     pub(super) files: Vec<Input>,
-    pub(super) ignored: u64,
     /// Files in archives that are not read, and why.
-    pub(super) passed_over: Vec<(String, Skipped)>,
+    passed_over: Vec<(String, Skipped)>,
+    /// Lines about what is not read.
+    pub(super) notes: Vec<String>,
+    /// Why the files cannot be read, or cannot be written.
+    pub(super) problems: Vec<String>,
 }
 
 impl Inputs {
     /// The files of the arguments; with `format`, every file has it.
-    ///
-    /// # Errors
-    /// [`Failure`] for a file that cannot be read, or two that would have one place in the output.
-    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Result<Inputs, Failure> {
+    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Inputs {
         let takes = |path: &Path| format.is_some() || Format::named(path).is_some() || is_tar(path);
-        let Listing { files, ignored } = Listing::of(arguments, &takes)?;
-        let mut inputs = Inputs { files: Vec::with_capacity(files.len()), ignored, passed_over: Vec::new() };
+        let mut listing = Listing::with_problems(arguments, &takes);
+        let problems = std::mem::take(&mut listing.problems);
+        let mut inputs = Inputs { problems, ..Inputs::default() };
         let mut places: Vec<(&Path, &Path)> =
-            files.iter().map(|listed| (place_of(listed), &*listed.path)).collect();
+            listing.files.iter().map(|listed| (place_of(listed), &*listed.path)).collect();
         places.sort_unstable();
-        if let Some(pair) = places.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(Failure::new(format!(
+        // Names in a folder follow the name of the folder.
+        for pair in places.windows(2).filter(|pair| pair[1].0.starts_with(pair[0].0)) {
+            inputs.problems.push(format!(
                 "{} and {} would both be written to {}: name a folder above both",
                 shown(pair[0].1),
                 shown(pair[1].1),
                 shown(pair[0].0)
-            )));
+            ));
         }
-        for listed in files {
-            if format.is_none() && is_tar(&listed.path) {
-                inputs.add_archive(&listed)?;
+        for listed in &listing.files {
+            let added = if format.is_none() && is_tar(&listed.path) && listed.path.is_stream() {
+                let path = shown(&listed.path);
+                Err(Failure::new(format!("{path}: an archive is read twice, so it cannot be a pipe")))
+            } else if format.is_none() && is_tar(&listed.path) {
+                inputs.add_archive(listed)
             } else {
-                inputs.files.push(Input::new(listed, format)?);
-            }
+                Input::new(listed, format).map(|input| inputs.files.push(input))
+            };
+            inputs.problems.extend(added.err().map(|error| error.message));
         }
-        Ok(inputs)
+        inputs.problems.extend(inputs.of_one_name());
+        inputs.notes = listing.notes();
+        inputs
     }
 
     /// Adds the files of an archive, which is read once for that.
@@ -108,36 +114,38 @@ impl Inputs {
         Ok(())
     }
 
-    /// Checks that no two files of an archive have one name in the output, where tar would extract only the
-    /// second.
-    ///
-    /// # Errors
-    /// [`Failure`] that names both.
-    pub(super) fn check_names(&self) -> Result<(), Failure> {
+    /// Files of an archive that have one name in the output, where tar would extract only the second.
+    fn of_one_name(&self) -> Vec<String> {
         let members =
             self.files.iter().filter_map(|file| Some((&file.to, file.member.as_ref()?.relative(), file)));
         let mut members: Vec<_> = members.collect();
         members.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        match members.windows(2).find(|pair| (pair[0].0, &pair[0].1) == (pair[1].0, &pair[1].1)) {
-            None => Ok(()),
-            Some(pair) => Err(Failure::new(format!(
+        let same = members.windows(2).filter(|pair| (pair[0].0, &pair[0].1) == (pair[1].0, &pair[1].1));
+        let problems = same.map(|pair| {
+            format!(
                 "{} and {} would both be extracted as {}, one in place of the other: extract the archive, \
                  and name the folder",
                 pair[0].2.shown,
                 pair[1].2.shown,
                 shown(&pair[0].1)
-            ))),
-        }
+            )
+        });
+        problems.collect()
     }
 
-    /// Prints which files in archives are not read, and why, and `what` that means.
-    pub(super) fn name_passed_over(&self, what: &str) {
-        for (name, reason) in self.passed_over.iter().take(SHOWN) {
-            eprintln!("{name}: passed over, {reason}");
-        }
+    /// Lines about the files in archives that are not read, and why.
+    pub(super) fn passed_over(&self) -> Vec<String> {
+        let of_file = |(name, reason): &(String, Skipped)| format!("{name}: passed over, {reason}");
+        let mut lines: Vec<String> = self.passed_over.iter().take(SHOWN).map(of_file).collect();
         let mut all = Tally::default();
         self.passed_over.iter().for_each(|(_, reason)| all.add(Reason::Skipped(*reason)));
-        all.sentences().for_each(|sentence| eprintln!("{sentence}{what}"));
+        lines.extend(all.sentences().map(|sentence| format!("{sentence}; the output does not have them")));
+        lines
+    }
+
+    /// What shows that a file is another one, or has changed.
+    pub(super) fn states(&self) -> Vec<&State> {
+        self.files.iter().map(|input| &input.state).collect()
     }
 
     /// The size of all files in bytes.
@@ -166,24 +174,23 @@ impl Inputs {
 }
 
 impl Input {
-    fn new(listed: Listed, format: Option<Format>) -> Result<Input, Failure> {
-        let to = place_of(&listed).to_owned();
-        let Listed { path, argument, bytes, modified, .. } = listed;
-        let shown = shown(&path);
-        let is_piped = is_input(&path);
-        if is_piped && format == Some(Format::Parquet) {
-            return Err(Failure::new(
-                "Parquet cannot be read from standard input, because its end comes first",
-            ));
+    fn new(listed: &Listed, format: Option<Format>) -> Result<Input, Failure> {
+        let path = listed.path.clone();
+        if path.is_stream() && format.or_else(|| Format::named(&path)) == Some(Format::Parquet) {
+            return Err(Failure::new(format!(
+                "{}: Parquet cannot be read from standard input or a pipe, because its end comes first",
+                shown(&path)
+            )));
         }
         let format = Format::of_file(&path, format);
         let packing = if format == Format::Parquet { Packing::None } else { Packing::of_file(&path) };
+        let (shown, bytes, file) = (shown(&path), listed.bytes, path.state());
         Ok(Input {
-            argument,
-            to,
+            argument: listed.argument.clone(),
+            to: place_of(listed).to_owned(),
             format,
             packing,
-            state: State { path: shown.clone(), bytes, modified },
+            state: State { shown: shown.clone(), bytes, file },
             path,
             shown,
             member: None,
@@ -198,7 +205,7 @@ impl Input {
             to: listed.place.clone(),
             format,
             packing: Packing::named(&member.path),
-            state: State { path: shown.clone(), bytes: member.bytes, modified: listed.modified },
+            state: State { shown: shown.clone(), bytes: member.bytes, file: listed.path.state() },
             shown,
             path: listed.path.clone(),
             member: Some(member.clone()),
@@ -208,5 +215,5 @@ impl Input {
 
 /// The place of a file in the output.
 fn place_of(listed: &Listed) -> &Path {
-    if is_input(&listed.path) { Path::new("stdin.jsonl") } else { &listed.place }
+    if files::is_input(&listed.path) { Path::new("stdin.jsonl") } else { &listed.place }
 }

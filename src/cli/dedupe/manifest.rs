@@ -5,16 +5,16 @@ use std::fs;
 use serde_json::json;
 
 use super::super::Failure;
-use super::super::files::{at, is_input};
+use super::super::files::at;
 use super::DedupeArguments;
+use super::folder::Folder;
 use super::inputs::Inputs;
 use super::keep::Keep;
-use super::output::Folder;
 use super::record::Maker;
 use super::spool::Prints;
 
 /// The file of what the prints depend on.
-pub(super) const MANIFEST: &str = "manifest.json";
+const MANIFEST: &str = "manifest.json";
 /// The file of prints.
 const PRINTS: &str = "prints";
 
@@ -25,7 +25,6 @@ pub(super) fn prints(
     maker: &Maker,
     folder: &Folder,
 ) -> Result<Prints, Failure> {
-    let states: Vec<_> = inputs.files.iter().map(|input| &input.state).collect();
     let key = match &arguments.keep {
         Keep::Source(_) | Keep::Central => Keep::FIRST,
         keep @ Keep::By(_) => keep.clone(),
@@ -34,17 +33,23 @@ pub(super) fn prints(
         "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),
         "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field,
         "form": maker.hash_form.map(|form| form.to_string()), "html": maker.is_page,
-        "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": states,
+        "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": inputs.states(),
         "charset": maker.charset.map(encoding_rs::Encoding::name),
         "format": format!("{:?}", arguments.format),
     });
     let (path, text) = (folder.work(MANIFEST), manifest.to_string());
-    let has_input = inputs.files.iter().any(|input| is_input(&input.path));
+    let has_input = inputs.files.iter().any(|input| input.path.is_stream());
     let is_same = !has_input && fs::read_to_string(&path).is_ok_and(|earlier| earlier == text);
     if !is_same {
-        // The prints go before the manifest that vouches for them.
-        let _ = fs::remove_file(folder.work(PRINTS));
+        forget(folder);
         fs::write(&path, text).map_err(|error| at(&path, &error))?;
     }
     Prints::open(&folder.work(PRINTS), maker.sizes, is_same)
+}
+
+/// Lets no later run use the prints.
+pub(super) fn forget(folder: &Folder) {
+    // The prints go before the manifest that vouches for them.
+    let _ = fs::remove_file(folder.work(PRINTS));
+    let _ = fs::remove_file(folder.work(MANIFEST));
 }

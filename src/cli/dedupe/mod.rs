@@ -1,12 +1,15 @@
 //! `lookalike dedupe`: copies files of documents without near-duplicates, without a server.
 //!
 //! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`,
-//! `output`), the documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`). The
-//! prints of an interrupted run are used again (`spool`).
+//! `output`), the documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`).
+//! What can be known to fail is found before the work (`checks`). The prints of an interrupted run are used
+//! again (`spool`).
 
 mod against;
+mod checks;
 mod dropped;
 mod estimate;
+mod folder;
 mod inputs;
 mod keep;
 mod manifest;
@@ -18,19 +21,20 @@ mod report;
 mod run;
 mod spool;
 mod summary;
+mod target;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
-use super::Failure;
 use super::client::Access;
-use super::files::{Format, charset, is_input};
+use super::files::{Format, charset};
 use super::fingerprint::profile;
+use super::{Failure, tell};
 use crate::fingerprint::Profile;
 use crate::ids::{HashForm, KeepRule};
-use crate::wording::counted;
+use against::Against;
 use inputs::Inputs;
 use keep::Keep;
 use record::Maker;
@@ -148,26 +152,11 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
     if arguments.hash_field.is_some() && arguments.keep == Keep::By(KeepRule::Longest) {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }
-    let inputs = Inputs::of(&arguments.inputs, arguments.format)?;
-    inputs.check_names()?;
-    let is_piped = inputs.files.iter().any(|input| is_input(&input.path));
-    if is_piped && (arguments.keep != Keep::FIRST || arguments.clusters == Clusters::Linked) {
-        return Err(Failure::new(
-            "standard input can be read only once, so only --keep first without --clusters linked works",
-        ));
+    let inputs = Inputs::of(&arguments.inputs, arguments.format);
+    let mut against = Against::of(&arguments.against, arguments.format);
+    for files in [&inputs, &against.inputs] {
+        files.passed_over().iter().chain(&files.notes).for_each(|note| tell(note));
     }
-    let has_text_files = inputs.files.iter().any(|input| input.format == Format::Text);
-    if let Some(field) = arguments.keep.field().or(arguments.hash_field.as_deref()).filter(|_| has_text_files)
-    {
-        return Err(Failure::new(format!("text files have no field {field:?}")));
-    }
-    if arguments.memory.is_some() && is_piped {
-        return Err(Failure::new("standard input can be read only once, and --memory needs two passes"));
-    }
-    if inputs.ignored > 0 {
-        eprintln!("not read, by the ending: {} in the folders", counted(inputs.ignored, "file"));
-    }
-    inputs.name_passed_over("; the output does not have them");
     let maker = Maker {
         profile,
         keep: arguments.keep.clone(),
@@ -181,18 +170,30 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         is_exported: false,
         sizes: Maker::sizes(profile, arguments.check.is_some()),
     };
-    inputs.files.iter().try_for_each(|input| maker.check_columns(input))?;
+    checks::check(arguments, &inputs, &against.inputs, &maker)?;
     if arguments.dry_run {
-        estimate::print(&inputs, &maker);
-        return Ok(());
+        return estimate::print(arguments, &inputs, &against.inputs, &maker);
     }
     if arguments.clusters == Clusters::Linked {
-        eprintln!(
+        tell(
             "warning: linked groups are chains of near documents; the ends of a chain may have nothing in \
-             common, and only one document of a chain is kept"
+             common, and only one document of a chain is kept",
         );
     }
-    run::run(arguments, &inputs, &maker, k)
+    run::run(arguments, &inputs, &mut against, &maker, k)
+}
+
+impl DedupeArguments {
+    /// The files besides the output, with the options that name them.
+    fn targets(&self) -> Vec<(&'static str, &Path)> {
+        let targets = [("--duplicates", &self.duplicates), ("--report", &self.report)];
+        targets.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect()
+    }
+
+    /// Whether one pass is enough: each record is decided and written as soon as it is read.
+    fn is_streamed(&self) -> bool {
+        self.keep == Keep::FIRST && self.clusters == Clusters::Greedy && self.memory.is_none()
+    }
 }
 
 /// The largest distance of near-duplicates.

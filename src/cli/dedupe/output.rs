@@ -1,10 +1,8 @@
 //! The output: one file for each input, with the records that are kept, in their format, compression and
 //! order.
 //!
-//! It guarantees that nothing appears under its final name before all of it is complete and on the disk.
-//! Until then everything is in the folder `NAME.partial`. A record is copied byte for byte, in any charset;
-//! the last line of a file gets a line break if it has none. Web archives have one gzip member or zstd frame
-//! for each record, as their readers expect.
+//! A record is copied byte for byte, in any charset; the last line of a file gets a line break if it has none.
+//! Web archives have one gzip member or zstd frame for each record, as their readers expect.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -17,7 +15,7 @@ use zstd::bulk::Compressor;
 
 use super::super::Failure;
 use super::super::files::at;
-use super::super::files::{Format, Packing, ascii_in, is_input, parquet};
+use super::super::files::{Format, Packing, ascii_in, parquet};
 use super::inputs::Input;
 use super::record::{Content, Raw};
 
@@ -25,121 +23,6 @@ use super::record::{Content, Raw};
 const FRAME: usize = 4 << 20;
 /// The level of zstd: its own default.
 const LEVEL: i32 = 3;
-
-/// The folder of a run.
-pub(super) struct Folder {
-    /// The final name.
-    to: PathBuf,
-    /// The folder with everything until the run is complete.
-    partial: PathBuf,
-    /// Keeps a second run away.
-    _lock: File,
-}
-
-impl Folder {
-    /// Creates the working folder, or opens that of an earlier run.
-    ///
-    /// # Errors
-    /// If the output exists and may not be replaced, or another run is at work.
-    pub(super) fn open(to: &Path, inputs: &[Input], is_forced: bool) -> Result<Folder, Failure> {
-        check_place(to, inputs, is_forced)?;
-        let partial = to.with_added_extension("partial");
-        fs::create_dir_all(&partial).map_err(|error| at(&partial, &error))?;
-        let path = partial.join("lock");
-        let lock = File::create(&path).map_err(|error| at(&path, &error))?;
-        if lock.try_lock().is_err() {
-            return Err(Failure::new(format!("another run writes to {}", to.display())));
-        }
-        Ok(Folder { to: to.to_owned(), partial, _lock: lock })
-    }
-
-    /// A working file.
-    pub(super) fn work(&self, name: &str) -> PathBuf {
-        self.partial.join(name)
-    }
-
-    /// The folder of the output while it is incomplete, empty at the beginning.
-    pub(super) fn fresh_output(&self) -> Result<PathBuf, Failure> {
-        let output = self.partial.join("output");
-        if output.exists() {
-            fs::remove_dir_all(&output).map_err(|error| at(&output, &error))?;
-        }
-        fs::create_dir_all(&output).map_err(|error| at(&output, &error))?;
-        Ok(output)
-    }
-
-    /// Gives the output its final name, and removes the working files.
-    pub(super) fn finish(self) -> Result<(), Failure> {
-        let output = self.partial.join("output");
-        let all = File::open(&output).map_err(|error| at(&output, &error))?;
-        // One call for the whole file system, instead of one for each file.
-        rustix::fs::syncfs(&all).map_err(|error| at(&output, &error.into()))?;
-        if self.to.exists() {
-            let old = self.partial.join("replaced");
-            fs::rename(&self.to, &old).map_err(|error| at(&self.to, &error))?;
-        }
-        fs::rename(&output, &self.to).map_err(|error| at(&self.to, &error))?;
-        sync_folder_of(&self.to)?;
-        fs::remove_dir_all(&self.partial).map_err(|error| at(&self.partial, &error))
-    }
-}
-
-/// Makes the name of a file durable.
-pub(super) fn sync_folder_of(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| at(folder, &error))
-}
-
-/// Refuses an output that exists, unless it is empty, or is forced and has only files that are written again.
-/// Refuses a place inside an input, or around one.
-fn check_place(to: &Path, inputs: &[Input], is_forced: bool) -> Result<(), Failure> {
-    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let own = fs::canonicalize(parent).map_err(|error| at(parent, &error))?;
-    let own = own.join(
-        to.file_name()
-            .ok_or_else(|| Failure::new(format!("{} is no name of a folder to write", to.display())))?,
-    );
-    for input in inputs.iter().filter(|input| !is_input(&input.path)) {
-        let folder = fs::canonicalize(&input.argument).map_err(|error| at(&input.argument, &error))?;
-        if folder.starts_with(&own) || own.starts_with(&folder) {
-            let (to, folder) = (to.display(), folder.display());
-            return Err(Failure::new(format!("the output {to} and the input {folder} contain each other")));
-        }
-    }
-    let Ok(about) = fs::symlink_metadata(to) else { return Ok(()) };
-    if !about.is_dir() {
-        return Err(Failure::new(format!("{} exists and is no folder", to.display())));
-    }
-    let mut other = None;
-    each_file(to, &mut |file| {
-        let place = file.strip_prefix(to).unwrap_or(file);
-        if !is_forced || !inputs.iter().any(|input| input.to == place) {
-            other.get_or_insert_with(|| file.to_owned());
-        }
-    })
-    .map_err(|error| at(to, &error))?;
-    match other {
-        None => Ok(()),
-        Some(_) if !is_forced => Err(Failure::new(format!("{} exists; --force replaces it", to.display()))),
-        Some(file) => Err(Failure::new(format!(
-            "{} has a file that this command does not write, {}: --force does not remove it",
-            to.display(),
-            file.display()
-        ))),
-    }
-}
-
-fn each_file(folder: &Path, each: &mut dyn FnMut(&Path)) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            each_file(&entry.path(), each)?;
-        } else {
-            each(&entry.path());
-        }
-    }
-    Ok(())
-}
 
 /// The files of the output, written one after the other.
 pub(super) struct Outputs<'a> {
@@ -161,25 +44,14 @@ impl<'a> Outputs<'a> {
 
     /// Writes the header of a table or a record that is kept.
     pub(super) fn write(&mut self, raw: &Raw) -> Result<(), Failure> {
-        let (file, content) = (raw.file, &raw.content);
-        if matches!(content, Content::Values(_)) {
+        let file = raw.file;
+        if matches!(raw.content, Content::Values(_)) {
             let rows = self.rows_of(file)?;
             rows.resize(raw.line as usize, false);
             rows[raw.line as usize - 1] = true;
             return Ok(());
         }
-        let sink = self.sink(file)?;
-        let written = match content {
-            Content::Charset(encoding, mark) => sink.begin(encoding, mark),
-            Content::Line(line) => sink.line(raw.original.as_deref().unwrap_or(line)),
-            Content::Element(element) => sink.element(raw.original.as_deref().unwrap_or(element)),
-            Content::Bracket(bytes) => sink.bracket(bytes),
-            Content::Row(row) => sink.row(&row.raw),
-            Content::Header(header) => sink.header(header),
-            Content::Text(bytes) => sink.lines(&[bytes]),
-            Content::Record(record) => sink.member(&[record.bytes().unwrap_or_default(), b"\r\n\r\n"]),
-            Content::Values(_) | Content::Broken(_) => Ok(()),
-        };
+        let written = self.sink(file)?.record(raw);
         written.map_err(|error| self.failed(file, &error))
     }
 
@@ -235,7 +107,7 @@ impl<'a> Outputs<'a> {
         if self.archive.as_ref().is_none_or(|(open, _)| *open != input.to) {
             self.finish()?;
             let to = create(&self.folder.join(&input.to))?;
-            let sink = Sink::new(to, Packing::named(&input.path));
+            let sink = Sink::new(buffered(to), Packing::named(&input.path));
             self.archive = Some((&input.to, tar::Builder::new(sink)));
         }
         let (_, builder) = self.archive.as_mut().expect("it was opened");
@@ -273,7 +145,8 @@ impl<'a> Outputs<'a> {
     fn sink(&mut self, file: u32) -> Result<&mut Sink, Failure> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != file) {
             self.finish_file()?;
-            self.open = Some((file, Sink::new(self.create(file)?, self.inputs[file as usize].packing)));
+            self.open =
+                Some((file, Sink::new(buffered(self.create(file)?), self.inputs[file as usize].packing)));
         }
         let (_, sink) = self.open.as_mut().expect("it was opened");
         Ok(sink)
@@ -290,9 +163,13 @@ fn create(path: &Path) -> Result<File, Failure> {
     created.map_err(|error| at(path, &error))
 }
 
+fn buffered(file: File) -> BufWriter<File> {
+    BufWriter::with_capacity(1 << 20, file)
+}
+
 /// A file that is written, with its compression.
-struct Sink {
-    to: BufWriter<File>,
+pub(super) struct Sink<W: Write = BufWriter<File>> {
+    to: W,
     packing: Packing,
     /// The gzip member that is written.
     member: Option<GzEncoder<Vec<u8>>>,
@@ -300,6 +177,8 @@ struct Sink {
     frame: Vec<u8>,
     /// Created for the first frame.
     compressor: Option<Compressor<'static>>,
+    /// Whether something was written.
+    is_begun: bool,
     encoding: &'static Encoding,
     /// The end of the rows of a table.
     row_end: &'static [u8],
@@ -307,12 +186,35 @@ struct Sink {
     has_element: Option<bool>,
 }
 
-impl Sink {
-    fn new(file: File, packing: Packing) -> Sink {
-        let to = BufWriter::with_capacity(1 << 20, file);
+impl<W: Write> Sink<W> {
+    pub(super) fn new(to: W, packing: Packing) -> Sink<W> {
         let (member, frame) = (None, Vec::new());
-        let compressor = None;
-        Sink { to, packing, member, frame, compressor, encoding: UTF_8, row_end: b"\n", has_element: None }
+        Sink {
+            to,
+            packing,
+            member,
+            frame,
+            compressor: None,
+            is_begun: false,
+            encoding: UTF_8,
+            row_end: b"\n",
+            has_element: None,
+        }
+    }
+
+    /// Writes the header of a table or a record.
+    pub(super) fn record(&mut self, raw: &Raw) -> io::Result<()> {
+        match &raw.content {
+            Content::Charset(encoding, mark) => self.begin(encoding, mark),
+            Content::Line(line) => self.line(raw.original.as_deref().unwrap_or(line)),
+            Content::Element(element) => self.element(raw.original.as_deref().unwrap_or(element)),
+            Content::Bracket(bytes) => self.bracket(bytes),
+            Content::Row(row) => self.row(&row.raw),
+            Content::Header(header) => self.header(header),
+            Content::Text(bytes) => self.lines(&[bytes]),
+            Content::Record(record) => self.member(&[record.bytes().unwrap_or_default(), b"\r\n\r\n"]),
+            Content::Values(_) | Content::Broken(_) => Ok(()),
+        }
     }
 
     /// Begins a file in a charset, with its byte order mark.
@@ -364,6 +266,7 @@ impl Sink {
 
     /// Writes parts of a line or text.
     fn lines(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        self.is_begun = true;
         for part in parts {
             match self.packing {
                 Packing::None => self.to.write_all(part)?,
@@ -408,16 +311,16 @@ impl Sink {
     }
 
     /// Completes the file, which is a valid empty one if nothing was written.
-    fn finish(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self) -> io::Result<()> {
         // Of an array that was read to a damage, what was kept is a whole array.
         if self.has_element.is_some() {
             self.lines(&[&self.ascii(b"]\n")])?;
         }
-        if self.packing == Packing::Gzip && self.member.is_none() && self.to.buffer().is_empty() {
+        if self.packing == Packing::Gzip && !self.is_begun {
             self.lines(&[b""])?;
         }
         self.end_member()?;
-        if self.packing == Packing::Zstd && (self.compressor.is_none() || !self.frame.is_empty()) {
+        if self.packing == Packing::Zstd && (!self.is_begun || !self.frame.is_empty()) {
             self.end_frame()?;
         }
         self.to.flush()
@@ -425,7 +328,7 @@ impl Sink {
 }
 
 /// The bytes of an archive.
-impl Write for Sink {
+impl<W: Write> Write for Sink<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.lines(&[bytes]).map(|()| bytes.len())
     }

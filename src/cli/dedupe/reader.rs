@@ -18,8 +18,8 @@ use bytes::Bytes;
 
 use super::super::Failure;
 use super::super::files::{
-    About, Cut, Event, Format, Places, Reading, broken, check_columns, counted, each_file, is_input, unpack,
-    unpacked, wrong,
+    About, Cut, Event, Format, Places, Reading, broken, check_columns, counted, each_file, unpack, unpacked,
+    wrong,
 };
 use super::inputs::Input;
 use super::record::{Content, Made, Maker, Raw};
@@ -101,18 +101,37 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// The first error of `each`.
-    pub(super) fn each_raw(&self, mut each: impl FnMut(Raw) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(super) fn each_raw(
+        &self,
+        mut each: impl FnMut(Raw, &About) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let mut result = Ok(());
         self.each_input(&mut |file, input, read| {
             self.records(file, input, read, &mut |event| {
-                if let Event::Record(raw, _) = event {
-                    result = each(raw);
+                if let Event::Record(raw, about) = event {
+                    result = each(raw, about);
                 }
                 result.is_ok()
             });
             result.is_ok()
         });
         result
+    }
+
+    /// Calls `each` with the line of each record of a file, and why it is invalid, until it returns `false`;
+    /// then without, for the end of what is wanted of the file. If it returns `false` then, no file follows.
+    pub(super) fn each_first(&self, each: &mut dyn FnMut(u32, Option<(u64, Option<String>)>) -> bool) {
+        self.each_input(&mut |file, input, read| {
+            self.records(file, input, read, &mut |event| match event {
+                Event::Record(raw, about) if raw.content.is_record() => {
+                    let made = self.maker.make(&raw, about, true);
+                    let unread = made.unread.filter(|unread| !unread.reason.is_passed_over());
+                    each(file, Some((raw.line, unread.map(|unread| unread.detail))))
+                }
+                _ => true,
+            });
+            each(file, None)
+        });
     }
 
     /// Calls `each` with every file in order until it returns `false`.
@@ -251,7 +270,7 @@ impl Maker {
     /// [`Failure`] with the columns that it has. A file that cannot be read is reported when it is read, and
     /// so is one in an archive.
     pub(super) fn check_columns(&self, input: &Input) -> Result<(), Failure> {
-        if input.member.is_some() || is_input(&input.path) {
+        if input.member.is_some() || input.path.is_stream() {
             return Ok(());
         }
         check_columns(&input.path, input.format, self)

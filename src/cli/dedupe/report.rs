@@ -14,7 +14,13 @@ rect{fill:#1f6feb}text{font:11px sans-serif;text-anchor:middle}\
 </style></head>\n<body>\n<h1>lookalike dedupe</h1>\n";
 
 /// The page.
-pub(super) fn report(summary: &Summary, groups: &[(String, u64)], profile: &str, k: u32) -> String {
+pub(super) fn report(
+    summary: &Summary,
+    notes: &[String],
+    groups: &[(String, u64)],
+    profile: &str,
+    k: u32,
+) -> String {
     let mut page = HEAD.to_owned();
     let kind = if summary.is_linked { "linked groups" } else { "greedy groups" };
     let _ = writeln!(page, "<p>Profile {}, k = {k}, {kind}.</p>\n<table>", escaped(profile));
@@ -22,8 +28,9 @@ pub(super) fn report(summary: &Summary, groups: &[(String, u64)], profile: &str,
         let _ = writeln!(page, "<tr><td>{count}</td><td>{name}</td></tr>");
     }
     page.push_str("</table>\n");
-    for sentence in summary.unread.sentences() {
-        let _ = writeln!(page, "<p>{}</p>", escaped(&sentence));
+    let unread: Vec<String> = summary.unread.sentences().collect();
+    for line in summary.also().iter().chain(&summary.similarity()).chain(&unread).chain(notes) {
+        let _ = writeln!(page, "<p>{}</p>", escaped(line));
     }
     if !groups.is_empty() {
         page.push_str("<h2>Largest groups, by the documents that one replaces</h2>\n<table>\n");

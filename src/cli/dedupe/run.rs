@@ -3,69 +3,57 @@
 //! With the rule `first` each record is decided and written as soon as it is read. The other rules read the
 //! files twice: for the prints, and after the decisions for the output.
 
-use std::fs::{self, File};
-use std::io::Write;
+mod decide;
+
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Duration;
 
 use indicatif::ProgressBar;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::super::Failure;
-use super::super::files::at;
 use super::super::signals::stop_on_signals;
+use super::super::{Failure, printable, tell};
 use super::against::Against;
 use super::dropped::{Dropped, DroppedLine, Shown};
+use super::folder::Folder;
 use super::inputs::{Input, Inputs};
 use super::keep::Keep;
-use super::manifest::{MANIFEST, prints};
-use super::output::{Folder, Outputs};
+use super::manifest::{forget, prints};
+use super::output::Outputs;
 use super::progress::{bar, check};
 use super::reader::Reader;
-use super::record::{Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
+use super::record::{Content, Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
 use super::report::report;
 use super::spool::{Kind, Name, Names, Prints, Stored};
-use super::summary::{Summary, WithGroups};
+use super::summary::Summary;
+use super::target::{self, Target};
 use super::{Clusters, DedupeArguments};
-use crate::corpus::{
-    Bounds, Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
-};
+use crate::corpus::{Check, Decision, Documents, Kept};
 use crate::fingerprint::Sketch;
 use crate::wording::counted;
+pub(super) use decide::FIXED_BYTES;
 
 /// The invalid records that are printed; further ones are only counted.
 const SHOWN: u64 = 20;
 /// The records after which prints are made durable.
 const SYNC_EVERY: u32 = 100_000;
-/// The bytes that a run with `--memory` holds for each record: its kind, its key, its decision, and twice its
-/// place in the order; with `--clusters linked` instead of the key its parent, and two names.
-const FIXED_BYTES: u64 = 1 + 8 + 12 + 8;
-const LINKED_BYTES: u64 = 1 + 4 + 8 + 4 + 12 + 8;
-/// The least memory for prints and the index of a round.
-const LEAST_BYTES: u64 = 1 << 20;
 
 /// Runs the command.
 pub(super) fn run(
     arguments: &DedupeArguments,
     inputs: &Inputs,
+    against: &mut Against,
     maker: &Maker,
     k: u32,
 ) -> Result<(), Failure> {
-    // A run that was killed at its end may have left one of its files, which is then written again.
-    let goes_on = arguments.output.with_added_extension("partial").join(MANIFEST).exists();
-    for path in [&arguments.duplicates, &arguments.report].into_iter().flatten() {
-        if path.exists() && !arguments.force && !goes_on {
-            return Err(Failure::new(format!("{} exists; --force replaces it", path.display())));
-        }
-    }
-    let folder = Folder::open(&arguments.output, &inputs.files, arguments.force)?;
-    let (format, access) = (arguments.format, &arguments.access);
-    let against = Against::fetched(&arguments.against, format, access, maker.profile, &folder.work(""))?;
-    let mut run = Run::new(arguments, inputs, &against, maker, k, &folder)?;
-    let is_streamed =
-        arguments.keep == Keep::FIRST && arguments.clusters == Clusters::Greedy && arguments.memory.is_none();
+    let folder = Folder::open(&arguments.output, &target::names(&arguments.targets()))?;
+    against.fetch(&arguments.access, maker.profile, &folder.work(""))?;
+    let against = &*against;
+    let mut run = Run::new(arguments, inputs, against, maker, k, &folder)?;
+    let is_streamed = arguments.is_streamed();
     run.read_against(is_streamed)?;
-    run.read(is_streamed)?;
+    run.read(is_streamed, &folder)?;
     run.refuse_invalid()?;
     if !is_streamed {
         let decisions = run.decisions()?;
@@ -82,6 +70,8 @@ struct Run<'a> {
     maker: &'a Maker,
     threads: usize,
     prints: Prints,
+    /// Whether the prints of an earlier run are of other records.
+    is_stale: bool,
     names: Names,
     documents: Documents,
     kept: Kept,
@@ -121,6 +111,7 @@ impl<'a> Run<'a> {
             maker,
             threads: arguments.threads.map_or(all, usize::from),
             prints,
+            is_stale: false,
             names: Names::create(&folder.work(""))?,
             kept: Kept::none_of(&documents),
             documents,
@@ -130,7 +121,11 @@ impl<'a> Run<'a> {
             preferences,
             outputs: Outputs::new(folder.fresh_output()?, &inputs.files),
             dropped: arguments.duplicates.as_deref().map(Dropped::create).transpose()?,
-            summary: Summary { is_linked: arguments.clusters == Clusters::Linked, ..Summary::default() },
+            summary: Summary {
+                is_linked: arguments.clusters == Clusters::Linked,
+                shape: maker.profile.signatures(),
+                ..Summary::default()
+            },
             stop: stop_on_signals(),
         })
     }
@@ -166,13 +161,14 @@ impl<'a> Run<'a> {
                         let number = self.documents.push(&stored.print);
                         self.kept.keep(&self.documents, number);
                     }
-                    self.against_prints.push(&stored)?;
+                    self.against_prints.push(&stored, 0)?;
                     self.names.push(file as u32, raw.line, made.id.as_deref())?;
                 }
                 Ok(())
             })?;
         }
         bar.finish_and_clear();
+        unchanged(&self.against.inputs.files)?;
         if invalid > 0 && !self.arguments.skip_invalid {
             return Err(refusal(invalid, " of --against"));
         }
@@ -180,18 +176,22 @@ impl<'a> Run<'a> {
     }
 
     /// Reads all records; decides and writes each of them if `is_streamed`.
-    fn read(&mut self, is_streamed: bool) -> Result<(), Failure> {
+    fn read(&mut self, is_streamed: bool, folder: &Folder) -> Result<(), Failure> {
         let known = self.prints.len();
         if known > 0 {
-            eprintln!("going on after {} of an earlier run", counted(known.into(), "record"));
+            tell(&format!("going on after {} of an earlier run", counted(known.into(), "record")));
         }
         let reader = self.reader(&self.inputs.files, known);
         let bar = bar("read", self.inputs.bytes());
-        let mut number = 0;
+        let (mut number, mut file) = (0, 0);
         let result = reader.each(|records| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
             let before = number;
+            if let Some((raw, _)) = records.last().filter(|(raw, _)| raw.file > file) {
+                unchanged(&self.inputs.files[file as usize..raw.file as usize])?;
+                file = raw.file;
+            }
             let mut taken = Vec::with_capacity(records.len());
             for (raw, made) in records {
                 let stored = if raw.content.is_record() {
@@ -208,7 +208,12 @@ impl<'a> Run<'a> {
             if is_streamed { self.stream(&taken, self.against_prints.len() + before) } else { Ok(()) }
         });
         bar.finish_and_clear();
-        // Whatever ended the run, the prints serve the next one.
+        let result = result.and_then(|()| unchanged(&self.inputs.files));
+        if self.is_stale {
+            forget(folder);
+            return result;
+        }
+        // Whatever else ended the run, the prints serve the next one.
         let synced = self.prints.sync();
         result.and(synced)
     }
@@ -243,12 +248,20 @@ impl<'a> Run<'a> {
         bar: &ProgressBar,
     ) -> Result<(Kind, u64), Failure> {
         let Made { id, stored, unread } = made;
+        let source = source(raw);
         let stored = match stored.filter(|_| number >= self.prints.len()) {
             Some(stored) => {
-                self.prints.push(&stored)?;
+                self.prints.push(&stored, source)?;
                 stored
             }
-            None => self.prints.get(number)?,
+            None if self.prints.source(number)? == source => self.prints.get(number)?,
+            None => {
+                self.is_stale = true;
+                return Err(Failure::new(format!(
+                    "{}: the interrupted run read another record here, and its work is not used: start again",
+                    self.place(raw)
+                )));
+            }
         };
         let file = raw.file + self.against.names.len() as u32;
         let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty));
@@ -260,9 +273,9 @@ impl<'a> Run<'a> {
             Kind::Document => self.summary.read += 1,
             Kind::Empty => {
                 self.summary.read += 1;
-                self.summary.empty += 1;
+                *self.summary.also.entry("kept without features").or_default() += 1;
             }
-            Kind::Other => self.summary.other += 1,
+            Kind::Other => *self.summary.also.entry("other records, copied").or_default() += 1,
             Kind::Invalid => {
                 self.summary.read += 1;
                 self.summary.invalid += 1;
@@ -326,82 +339,55 @@ impl<'a> Run<'a> {
         Ok(Shown { id, file, line })
     }
 
-    /// The decision about each record that was read, within the memory that is allowed.
-    fn decisions(&mut self) -> Result<Vec<Decision>, Failure> {
-        let spinner = ProgressBar::new_spinner().with_message("deciding");
-        spinner.enable_steady_tick(Duration::from_millis(200));
-        let (first, bounds) = (self.against_prints.len(), self.bounds()?);
-        let is_compared = |number: &u32| self.kinds[(number - first) as usize] == Kind::Document;
-        let print = |number| {
-            check(&self.stop)?;
-            Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)
-        };
-        if self.arguments.keep == Keep::Central {
-            let all = first + self.kinds.len() as u32;
-            let among: Vec<u32> = (first..all).filter(is_compared).collect();
-            let counts = neighbour_counts(&mut self.documents, &among, bounds, print)?;
-            for (number, count) in among.iter().zip(counts) {
-                self.keys[(number - first) as usize] = !u64::from(count);
-            }
-        }
-        let order = visiting_order(&self.keys).into_iter().map(|number| number + first).filter(is_compared);
-        let order: Vec<u32> = (0..first).chain(order).collect();
-        self.keys = Vec::new();
-        let mut decisions = vec![Decision::Kept; first as usize + self.kinds.len()];
-        self.documents.clear();
-        if self.arguments.clusters == Clusters::Linked {
-            let names = linked(&mut self.documents, &order, bounds, print)?;
-            for (number, by) in order.into_iter().zip(names).filter(|(own, by)| own >= &first && by != own) {
-                self.documents.clear();
-                let [own, other] =
-                    [number, by].map(|number| print(number).map(|print| self.documents.push(&print)));
-                let distance = self.documents.distance(own?, other?);
-                decisions[number as usize] = Decision::Dropped { by, distance };
-            }
-        } else {
-            let order = (&order[..], first as usize);
-            let rounds = decide_in_rounds(&mut self.documents, order, bounds, print, &mut decisions)?;
-            if rounds > 1 {
-                eprintln!("decided in {rounds} rounds, because of --memory");
-            }
-        }
-        spinner.finish_and_clear();
-        Ok(decisions.split_off(first as usize))
-    }
-
-    /// The memory for prints and the index, after what is held for each record.
-    fn bounds(&self) -> Result<Bounds, Failure> {
-        let (first, records) = (u64::from(self.against_prints.len()), self.kinds.len() as u64);
-        let fixed = if self.arguments.clusters == Clusters::Linked { LINKED_BYTES } else { FIXED_BYTES };
-        let fixed = (records + first) * fixed;
-        let rest = self.arguments.memory.unwrap_or(u64::MAX).checked_sub(fixed);
-        let bytes = rest.filter(|rest| *rest >= LEAST_BYTES).ok_or_else(|| {
-            let least = (fixed + LEAST_BYTES).div_ceil(1 << 20);
-            Failure::new(format!("--memory must be {least}MiB or more for {}", counted(records, "record")))
-        })?;
-        Ok(Bounds { bytes: bytes as usize, threads: self.threads })
-    }
-
     /// Reads the files again and writes them by the decisions.
     fn write(&mut self, decisions: &[Decision]) -> Result<(), Failure> {
         let reader = self.reader(&self.inputs.files, u32::MAX);
         let bar = bar("write", self.inputs.bytes());
         let mut number = 0;
-        let changed = || Failure::new("the files changed during the run: start it again");
-        reader.each_raw(|raw| {
+        reader.each_raw(|raw, _| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
             if !raw.content.is_record() {
                 return self.outputs.write(&raw);
             }
-            let (kind, decision) =
-                self.kinds.get(number).copied().zip(decisions.get(number).copied()).ok_or_else(changed)?;
+            // A decision is about the bytes that were read first, and is used for no others.
+            let is_same = number < decisions.len() && self.prints.source(number as u32)? == source(&raw);
+            if !is_same {
+                return Err(self.changed(&raw));
+            }
+            let (kind, decision) = (self.kinds[number], decisions[number]);
             let all = self.against_prints.len() + number as u32;
             number += 1;
             self.settle(&raw, kind, all, None, decision)
         })?;
         bar.finish_and_clear();
-        if number == decisions.len() { Ok(()) } else { Err(changed()) }
+        unchanged(&self.inputs.files)?;
+        if number == decisions.len() {
+            return Ok(());
+        }
+        let Name { file, line, .. } = self.names.get(self.against_prints.len() + number as u32)?;
+        Err(self.changed(&Raw::new(
+            file - self.against.names.len() as u32,
+            line,
+            Content::Broken(String::new()),
+        )))
+    }
+
+    /// The error of a record that is another one in the second pass.
+    fn changed(&self, raw: &Raw) -> Failure {
+        let inputs = &self.inputs.files;
+        let known = inputs[raw.file as usize].path.check().err();
+        known.unwrap_or_else(|| {
+            Failure::new(format!(
+                "{}: the file changed during the run, so no output is written; start it again when no \
+                 program writes to the file, or with a copy of it",
+                self.place(raw)
+            ))
+        })
+    }
+
+    fn place(&self, raw: &Raw) -> String {
+        format!("{}:{}", self.inputs.files[raw.file as usize].shown, raw.line)
     }
 
     /// Ends the run if records are invalid, or ids are repeated.
@@ -425,30 +411,45 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, folder: Folder) -> Result<(), Failure> {
         self.outputs.finish()?;
+        unchanged(&self.inputs.files)?;
         let name = |(number, count): (u32, u64)| Ok((self.shown(number)?.to_string(), count));
         let groups: Vec<(String, u64)> =
             self.summary.largest().into_iter().map(name).collect::<Result<_, Failure>>()?;
+        let notes = &self.inputs.notes;
         if let Some(path) = &self.arguments.report {
-            let partial = path.with_added_extension("partial");
-            let page =
-                report(&self.summary, &groups, &self.maker.profile.id().to_string(), self.documents.k());
-            let written = File::create(&partial).and_then(|mut file| {
-                file.write_all(page.as_bytes())?;
-                file.sync_all()
-            });
-            written.and_then(|()| fs::rename(&partial, path)).map_err(|error| at(&partial, &error))?;
+            let profile = self.maker.profile.id().to_string();
+            let page = report(&self.summary, notes, &groups, &profile, self.documents.k());
+            let mut file = Target::create(path)?;
+            file.write_all(page.as_bytes()).map_err(|error| file.failed(&error))?;
+            file.finish()?;
         }
         if let Some(dropped) = self.dropped.take() {
             dropped.finish()?;
         }
-        folder.finish()?;
-        print!("{}", WithGroups(&self.summary, &groups));
-        Ok(())
+        folder.finish(&self.inputs.files)?;
+        // The work is done, whoever reads about it.
+        let text = self.summary.text(notes, &groups);
+        Ok(io::stdout().write_all(printable(&text).as_bytes())?)
     }
 
     fn check_stop(&self) -> Result<(), Failure> {
         check(&self.stop)
     }
+}
+
+/// The digest of the bytes of a record.
+fn source(raw: &Raw) -> u64 {
+    match &raw.content {
+        Content::Values(values) => {
+            values.iter().flatten().fold(0, |sum, value| xxh3_64_with_seed(value.as_bytes(), sum))
+        }
+        content => xxh3_64(raw.original.as_deref().unwrap_or_else(|| content.bytes())),
+    }
+}
+
+/// Checks that files are as they were when they were listed.
+fn unchanged(files: &[Input]) -> Result<(), Failure> {
+    files.iter().try_for_each(|input| input.path.check())
 }
 
 /// The print of a document, of `--against` or of the input.
@@ -469,7 +470,7 @@ fn refusal(invalid: u64, of: &str) -> Failure {
 
 fn show_invalid(file: &str, raw: &Raw, why: &str, count: u64) {
     if count <= SHOWN {
-        eprintln!("{file}:{}: {why}", raw.line);
+        tell(&format!("{file}:{}: {why}", raw.line));
     }
 }
 

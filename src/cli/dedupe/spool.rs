@@ -1,8 +1,9 @@
 //! What a run writes about each record into its working files, instead of holding it in memory: the prints,
 //! which a later run uses again, and the names.
 //!
-//! The print of a record has a checksum. After a crash the prints up to the first one that does not read
-//! back are used, and the others are computed again. Names are written anew by every run.
+//! With the print of a record goes the digest of its bytes, so that neither the print nor a decision about it
+//! is ever used for another record. They have a checksum. After a crash the prints up to the first one that
+//! does not read back are used, and the others are computed again. Names are written anew by every run.
 
 use std::fs::File;
 use std::io;
@@ -13,7 +14,7 @@ use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::Failure;
-use super::super::files::at;
+use super::super::files::{at, shown};
 use crate::corpus::Print;
 use crate::ids::Hash;
 
@@ -67,6 +68,13 @@ impl Spool {
     }
 }
 
+/// The bytes of what is stored about a record before its hash: its kind, its key, the digest of its text and
+/// that of its bytes, in words from these places on.
+const FIXED: usize = 25;
+const KEY: usize = 1;
+const TEXT: usize = 9;
+const SOURCE: usize = 17;
+
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -103,8 +111,8 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    fn record(self) -> usize {
-        1 + 8 + 8 + self.hash + self.signature + self.sketch + 4
+    pub(super) fn record(self) -> usize {
+        FIXED + self.hash + self.signature + self.sketch + 4
     }
 
     /// The print of a record that is not compared.
@@ -144,12 +152,14 @@ impl Prints {
         (self.spool.len() / self.sizes.record() as u64) as u32
     }
 
-    pub(super) fn push(&mut self, stored: &Stored) -> Result<(), Failure> {
+    /// Appends what is stored about a record, with the digest of its bytes.
+    pub(super) fn push(&mut self, stored: &Stored, source: u64) -> Result<(), Failure> {
         let record = &mut self.record;
         record.clear();
         record.push(stored.kind as u8);
         record.extend_from_slice(&stored.key.to_be_bytes());
         record.extend_from_slice(&stored.digest.to_be_bytes());
+        record.extend_from_slice(&source.to_be_bytes());
         stored.print.hash.write_bytes(record);
         record.extend_from_slice(&stored.print.signature);
         record.extend_from_slice(&stored.print.sketch);
@@ -158,8 +168,16 @@ impl Prints {
         self.spool.append(&[record, &sum])
     }
 
+    /// The digest of the bytes of a record.
+    pub(super) fn source(&self, number: u32) -> Result<u64, Failure> {
+        let mut bytes = [0; 8];
+        let at = u64::from(number) * self.sizes.record() as u64;
+        self.spool.read(at + SOURCE as u64, &mut bytes)?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+
     pub(super) fn get(&self, number: u32) -> Result<Stored, Failure> {
-        let damaged = || Failure::new(format!("{} changed during the run", self.spool.path.display()));
+        let damaged = || Failure::new(format!("{} changed during the run", shown(&self.spool.path)));
         self.read(u64::from(number))?.ok_or_else(damaged)
     }
 
@@ -172,12 +190,12 @@ impl Prints {
         }
         let word =
             |from: usize| record[from..from + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
-        let (hash, rest) = record[17..].split_at(self.sizes.hash);
+        let (hash, rest) = record[FIXED..].split_at(self.sizes.hash);
         let (signature, sketch) = rest.split_at(self.sizes.signature);
         let parts = KINDS.get(usize::from(record[0])).copied().zip(Hash::from_bytes(hash));
         Ok(parts.map(|(kind, hash)| {
             let print = Print { hash, signature: signature.to_vec(), sketch: sketch.to_vec() };
-            Stored { kind, key: word(1), digest: word(9), print }
+            Stored { kind, key: word(KEY), digest: word(TEXT), print }
         }))
     }
 
@@ -291,7 +309,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("prints");
         let mut prints = Prints::open(&path, SIZES, false).unwrap();
-        (0..100).for_each(|number| prints.push(&stored(number)).unwrap());
+        (0..100).for_each(|number| prints.push(&stored(number), number * 3).unwrap());
         assert_eq!(prints.get(40).unwrap(), stored(40));
         prints.sync().unwrap();
         assert_eq!(prints.get(41).unwrap(), stored(41));
@@ -300,7 +318,8 @@ mod tests {
         std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
         let mut prints = Prints::open(&path, SIZES, true).unwrap();
         assert_eq!(prints.len(), 60);
-        prints.push(&stored(60)).unwrap();
+        prints.push(&stored(60), 180).unwrap();
+        assert_eq!((prints.source(59).unwrap(), prints.source(60).unwrap()), (177, 180));
         assert_eq!((prints.get(59).unwrap(), prints.get(60).unwrap()), (stored(59), stored(60)));
     }
 

@@ -1,14 +1,19 @@
-//! What a run found: counts, groups and distances, as text.
+//! What a run found: counts, groups and distances, as text of at most twelve lines. The report has all of it.
 
-use std::collections::HashMap;
-use std::fmt;
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
 use super::super::files::Tally;
+use crate::ids::SignatureShape;
 
-/// The groups that are listed.
-const LISTED: usize = 10;
+/// The lines of the text, and the groups among them.
+const LINES: usize = 12;
+const GROUPS: usize = 5;
+/// The groups in the report.
+pub(super) const LISTED: usize = 100;
+/// The first of each class of distances in bits.
+const BITS: [u32; 6] = [0, 1, 4, 8, 16, 32];
 
 /// The counts of a run.
 #[derive(Debug, Default)]
@@ -20,10 +25,8 @@ pub(super) struct Summary {
     /// Other dropped documents.
     pub(super) near: u64,
     pub(super) invalid: u64,
-    /// Kept documents without features.
-    pub(super) empty: u64,
-    /// Records that are no documents, and are copied.
-    pub(super) other: u64,
+    /// What else is to be told about documents, such as kept ones without features.
+    pub(super) also: BTreeMap<&'static str, u64>,
     /// The number of dropped documents at each distance.
     pub(super) distances: Vec<u64>,
     /// The number of documents that each kept one replaces, if there are any.
@@ -32,6 +35,8 @@ pub(super) struct Summary {
     pub(super) unread: Tally,
     /// Whether groups are connected components.
     pub(super) is_linked: bool,
+    /// What signatures look like; `None` if distances are numbers of bits.
+    pub(super) shape: Option<SignatureShape>,
 }
 
 impl Summary {
@@ -57,43 +62,112 @@ impl Summary {
 
     /// The counts, with their names.
     pub(super) fn rows(&self) -> Vec<(&'static str, u64)> {
-        let mut rows = vec![
+        vec![
             ("read", self.read),
             ("kept", self.kept),
             ("dropped, equal text", self.exact),
             ("dropped, near", self.near),
             ("invalid", self.invalid),
-        ];
-        if self.empty > 0 {
-            rows.push(("kept without features", self.empty));
+        ]
+    }
+
+    /// The text, with what was not read, and the names of the kept documents of the largest groups.
+    pub(super) fn text(&self, notes: &[String], groups: &[(String, u64)]) -> String {
+        let mut lines: Vec<String> =
+            self.rows().into_iter().map(|(name, count)| format!("{count:>12}  {name}")).collect();
+        lines.extend(self.also());
+        lines.extend(self.similarity());
+        lines.extend(self.unread.sentences());
+        lines.extend(notes.iter().cloned());
+        let shown = (LINES - lines.len().min(LINES)).saturating_sub(1).min(GROUPS).min(groups.len());
+        if shown > 0 {
+            lines.push("largest groups, by the documents that one replaces".to_owned());
+            lines.extend(groups[..shown].iter().map(|(name, count)| format!("{count:>12}  {name}")));
         }
-        if self.other > 0 {
-            rows.push(("other records, copied", self.other));
+        lines.join("\n") + "\n"
+    }
+
+    /// A line of the other counts, if there are any.
+    pub(super) fn also(&self) -> Option<String> {
+        let counts: Vec<String> = self.also.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        (!counts.is_empty()).then(|| format!("of these: {}", counts.join(", ")))
+    }
+
+    /// A line of how near the dropped documents are, if there are any.
+    pub(super) fn similarity(&self) -> Option<String> {
+        let mut classes: BTreeMap<u32, u64> = BTreeMap::new();
+        for (distance, count) in (0..).zip(&self.distances) {
+            let near = if distance == 0 { count - self.exact } else { *count };
+            *classes.entry(self.class(distance)).or_default() += near;
         }
-        rows
+        let mut parts = vec![format!("{} with equal text", self.exact)];
+        parts.extend(classes.iter().filter(|(_, count)| **count > 0).map(|(class, count)| {
+            let class = *class as usize;
+            match (self.shape, BITS.get(class + 1)) {
+                (Some(_), _) if class == 0 => format!("{count} at .9 to 1"),
+                (Some(_), _) => format!("{count} at .{} to .{}", 9 - class, 10 - class),
+                (None, Some(next)) if next - BITS[class] == 1 => format!("{count} at {} bits", BITS[class]),
+                (None, Some(next)) => format!("{count} at {} to {} bits", BITS[class], next - 1),
+                (None, None) => format!("{count} at {} bits or more", BITS[class]),
+            }
+        }));
+        let what = if self.shape.is_some() { "similarity" } else { "distance" };
+        (self.exact + self.near > 0).then(|| format!("{what} of the dropped: {}", parts.join(", ")))
+    }
+
+    /// The class of a distance, the nearest one first: tenths of similarity, or some numbers of bits.
+    fn class(&self, distance: u32) -> u32 {
+        match self.shape {
+            Some(shape) => 9 - ((shape.similarity(distance) * 10.0) as u32).min(9),
+            None => BITS.iter().filter(|first| **first <= distance).count() as u32 - 1,
+        }
     }
 }
 
-/// The summary, with the names of the kept documents of the largest groups.
-pub(super) struct WithGroups<'a>(pub(super) &'a Summary, pub(super) &'a [(String, u64)]);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl fmt::Display for WithGroups<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let WithGroups(summary, groups) = self;
-        for (name, count) in summary.rows() {
-            writeln!(f, "{count:>12}  {name}")?;
-        }
-        summary.unread.sentences().try_for_each(|sentence| writeln!(f, "{sentence}"))?;
-        if !groups.is_empty() {
-            writeln!(f, "largest groups, by the documents that one replaces")?;
-            groups.iter().try_for_each(|(name, count)| writeln!(f, "{count:>12}  {name}"))?;
-            writeln!(f, "dropped documents by distance")?;
-            let most = summary.distances.iter().max().copied().unwrap_or(1).max(1);
-            for (distance, count) in summary.distances.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let bar = "#".repeat((count * 40).div_ceil(most) as usize);
-                writeln!(f, "{distance:>12}  {bar} {count}")?;
-            }
-        }
-        Ok(())
+    #[test]
+    fn the_text_has_at_most_twelve_lines_with_the_counts_first() {
+        let mut summary = Summary { read: 40, kept: 3, ..Summary::default() };
+        (0..30).for_each(|number| summary.dropped(number % 7, number % 9, number == 0));
+        (0..7).for_each(|number| summary.dropped(number, 40 + number, false));
+        summary.also.insert("kept without features", 2);
+        let names: Vec<(String, u64)> = (0..50).map(|number| (format!("n{number}"), number)).collect();
+        let notes = ["not read: 3 not pages".to_owned(), "passed over: 1".to_owned()];
+        let text = summary.text(&notes, &names);
+        assert_eq!(text.lines().count(), 12, "{text}");
+        assert!(
+            text.starts_with("          40  read\n           3  kept\n           1  dropped, equal"),
+            "{text}"
+        );
+        assert!(text.contains("of these: 2 kept without features\n"), "{text}");
+        let distances = "distance of the dropped: 1 with equal text, 3 at 0 bits, 11 at 1 to 3 bits, \
+                         12 at 4 to 7 bits, 3 at 8 to 15 bits, 7 at 32 bits or more\n";
+        assert!(text.contains(distances), "{text}");
+        let text = Summary { also: BTreeMap::new(), ..summary }.text(&[], &names);
+        assert_eq!(text.lines().count(), 12, "{text}");
+        assert!(text.ends_with("           4  n4\n"), "{text}");
+    }
+
+    #[test]
+    fn similarity_is_told_in_tenths() {
+        let shape =
+            crate::fingerprint::Profile::named("minhash-copies").and_then(|profile| profile.signatures());
+        let mut summary = Summary { shape, ..Summary::default() };
+        assert_eq!(summary.similarity(), None);
+        let shape = shape.unwrap();
+        let at =
+            |least: f64| (0..u32::from(shape.cells)).rev().find(|d| shape.similarity(*d) >= least).unwrap();
+        summary.dropped(1, 0, true);
+        summary.dropped(1, 0, false);
+        summary.dropped(1, at(0.9), false);
+        summary.dropped(1, at(0.81), false);
+        summary.dropped(1, at(0.5), false);
+        assert_eq!(
+            summary.similarity().unwrap(),
+            "similarity of the dropped: 1 with equal text, 2 at .9 to 1, 1 at .8 to .9, 1 at .5 to .6"
+        );
     }
 }

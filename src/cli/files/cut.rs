@@ -4,7 +4,6 @@
 //! means that the file cannot be read further.
 
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use encoding_rs::{Encoding, UTF_8};
 use super::lines::records_of_json;
 use super::magic::refuse_foreign;
 use super::{
-    About, Content, Format, InUtf8, Places, Raw, Reading, Table, archive, in_utf8, parquet, unpacked,
+    About, Content, Format, InUtf8, Opens, Places, Raw, Reading, Table, archive, in_utf8, parquet, unpacked,
     with_originals, wrong,
 };
 use crate::http::ExportHeader;
@@ -117,7 +116,7 @@ impl Cut<'_> {
     }
 
     /// The rows of a Parquet file.
-    pub(in crate::cli) fn rows(&mut self, path: &Path) -> io::Result<()> {
+    pub(in crate::cli) fn rows<F: Opens + ?Sized>(&mut self, path: &F) -> io::Result<()> {
         let columns = used(&parquet::columns(path)?, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = parquet::rows(path, &names)?;
@@ -183,7 +182,11 @@ fn used(names: &[String], wants: &dyn Wants) -> Result<Vec<String>, String> {
 ///
 /// # Errors
 /// If one is missing.
-pub(in crate::cli) fn check_columns(path: &Path, format: Format, wants: &dyn Wants) -> Result<(), String> {
+pub(in crate::cli) fn check_columns<F: Opens + ?Sized>(
+    path: &F,
+    format: Format,
+    wants: &dyn Wants,
+) -> Result<(), String> {
     let names = match format {
         Format::Csv | Format::Tsv => unpacked(path, &Arc::default())
             .and_then(|read| in_utf8(read, wants.how().charset))

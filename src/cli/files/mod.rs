@@ -14,6 +14,7 @@ mod json;
 mod lines;
 mod magic;
 mod names;
+mod original;
 mod page;
 pub(super) mod parquet;
 mod patterns;
@@ -24,8 +25,7 @@ mod table;
 mod tar;
 mod zstd;
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,8 @@ pub(super) use fields::{Fields, Value, check_characters, members, missing, quote
 use gzip::Gzip;
 pub(super) use gzip::Places;
 pub(super) use inputs::{Listed, Listing, last_name};
-pub(super) use names::{fitting, shown};
+pub(super) use names::{fitting, shown, shown_bytes};
+pub(super) use original::{Opens, Original, State};
 pub(super) use reasons::{Reason, Tally, Unread};
 pub(super) use record::{About, Content, Raw, Said};
 pub(super) use skipped::Skipped;
@@ -109,7 +110,7 @@ impl Packing {
 }
 
 /// Counts the bytes that pass through.
-struct Counted<R>(R, Arc<AtomicU64>);
+pub(super) struct Counted<R>(pub(super) R, pub(super) Arc<AtomicU64>);
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -119,23 +120,37 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.0.write(bytes)?;
+        self.1.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// The bytes of a file.
 pub(super) type Reading<'a> = Box<dyn BufRead + 'a>;
 
 /// The bytes of a file or of standard input, decompressed. `passed` counts the bytes read, before
 /// decompression.
-pub(super) fn unpacked(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Reading<'static>> {
-    Ok(opened(path, passed)?.0)
+pub(super) fn unpacked(
+    from: &(impl Opens + ?Sized),
+    passed: &Arc<AtomicU64>,
+) -> io::Result<Reading<'static>> {
+    Ok(opened(from, passed)?.0)
 }
 
 /// The same with the places of the data in the file.
-pub(super) fn opened(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<(Reading<'static>, Places)> {
-    if is_input(path) {
-        let read = BufReader::new(Counted(io::stdin(), Arc::clone(passed)));
-        return Ok(unpack(Box::new(read), Packing::None));
-    }
-    let counted = BufReader::with_capacity(64 << 10, Counted(File::open(path)?, Arc::clone(passed)));
-    Ok(unpack(Box::new(counted), Packing::named(path)))
+pub(super) fn opened(
+    from: &(impl Opens + ?Sized),
+    passed: &Arc<AtomicU64>,
+) -> io::Result<(Reading<'static>, Places)> {
+    let counted = BufReader::with_capacity(64 << 10, Counted(from.open()?, Arc::clone(passed)));
+    Ok(unpack(Box::new(counted), Packing::named(from.name())))
 }
 
 /// The same bytes, which `passed` counts.

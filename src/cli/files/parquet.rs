@@ -7,9 +7,9 @@
 //! *Absent*: encryption; the compression LZO.
 
 use std::fs::File;
-use std::io;
-use std::path::Path;
+use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
@@ -23,10 +23,14 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 
-use super::{missing, wrong};
+use super::original::Chunks;
+use super::{Counted, Opens, missing, wrong};
 
 /// The rows that are copied at a time.
 const AT_ONCE: usize = 1024;
+
+/// The bytes of row groups that are copied to know the size of a copy.
+const COPIED: i64 = 32 << 20;
 
 /// The values of columns in one row, as text; `None` for a value that is missing.
 pub(in crate::cli) type Values = Vec<Option<String>>;
@@ -36,11 +40,11 @@ pub(in crate::cli) type Values = Vec<Option<String>>;
 ///
 /// # Errors
 /// If the file cannot be read, or has no such column. No row follows an error.
-pub(in crate::cli) fn rows(
-    path: &Path,
+pub(in crate::cli) fn rows<F: Opens + ?Sized>(
+    from: &F,
     names: &[&str],
-) -> io::Result<impl Iterator<Item = io::Result<Values>> + Send + use<>> {
-    let reader = SerializedFileReader::new(File::open(path)?).map_err(failed)?;
+) -> io::Result<impl Iterator<Item = io::Result<Values>> + Send + use<F>> {
+    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();
     let columns = schema.get_fields();
     let mut wanted: Vec<Arc<Type>> = Vec::new();
@@ -64,22 +68,45 @@ pub(in crate::cli) fn rows(
 }
 
 /// The names of the columns.
-pub(in crate::cli) fn columns(path: &Path) -> io::Result<Vec<String>> {
-    let reader = SerializedFileReader::new(File::open(path)?).map_err(failed)?;
+pub(in crate::cli) fn columns(from: &(impl Opens + ?Sized)) -> io::Result<Vec<String>> {
+    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();
     Ok(fields.iter().map(|column| column.name().to_owned()).collect())
 }
 
+/// The number of rows.
+pub(in crate::cli) fn count(from: &(impl Opens + ?Sized)) -> io::Result<u64> {
+    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+    Ok(reader.metadata().file_metadata().num_rows() as u64)
+}
+
 /// Writes a copy of a file with the rows for which `kept` says so; rows behind its end are left out.
-pub(in crate::cli) fn copy(from: &Path, to: File, kept: &[bool]) -> io::Result<()> {
-    let reader = SerializedFileReader::new(File::open(from)?).map_err(failed)?;
+pub(in crate::cli) fn copy(from: &(impl Opens + ?Sized), to: File, kept: &[bool]) -> io::Result<()> {
+    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
     if reader.metadata().file_metadata().num_rows() < kept.len() as i64 {
         return Err(wrong("the file changed during the run"));
     }
     copied(&reader, to, kept).map_err(failed)
 }
 
-fn copied(reader: &SerializedFileReader<File>, to: File, kept: &[bool]) -> Result<()> {
+/// The size of a copy of all rows. Of a long file some row groups are copied, and the others count alike.
+pub(in crate::cli) fn copied_bytes(from: &(impl Opens + ?Sized)) -> io::Result<u64> {
+    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+    let (mut rows, mut bytes, mut all) = (0, 0, 0);
+    for group in reader.metadata().row_groups() {
+        if all < COPIED {
+            rows += group.num_rows() as usize;
+            bytes += group.compressed_size();
+        }
+        all += group.compressed_size();
+    }
+    let mut to = Counted(io::sink(), Arc::default());
+    copied(&reader, &mut to, &vec![true; rows]).map_err(failed)?;
+    let copied = to.1.load(Ordering::Relaxed);
+    Ok((copied as f64 * all.max(1) as f64 / bytes.max(1) as f64) as u64)
+}
+
+fn copied<W: Write + Send>(reader: &SerializedFileReader<Chunks>, to: W, kept: &[bool]) -> Result<()> {
     let metadata = reader.metadata();
     let schema = metadata.file_metadata().schema_descr().root_schema_ptr();
     let mut writer = SerializedFileWriter::new(to, schema, Arc::new(properties(metadata)))?;

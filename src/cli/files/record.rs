@@ -128,19 +128,27 @@ impl Content {
         matches!(self, Content::Line(line) if line.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// The number of bytes.
-    pub(in crate::cli) fn len(&self) -> usize {
+    /// The bytes in a file in UTF-8; none of a row of Parquet.
+    pub(in crate::cli) fn bytes(&self) -> &[u8] {
         match self {
-            Content::Line(bytes) => bytes.len(),
+            Content::Line(bytes) => bytes,
             Content::Text(bytes)
             | Content::Header(bytes)
             | Content::Element(bytes)
             | Content::Charset(_, bytes)
-            | Content::Bracket(bytes) => bytes.len(),
-            Content::Row(row) => row.raw.len(),
-            Content::Record(record) => record.bytes().map_or(0, <[u8]>::len),
+            | Content::Bracket(bytes) => bytes,
+            Content::Row(row) => &row.raw,
+            Content::Record(record) => record.bytes().unwrap_or_default(),
+            Content::Values(_) => &[],
+            Content::Broken(why) => why.as_bytes(),
+        }
+    }
+
+    /// The number of bytes.
+    pub(in crate::cli) fn len(&self) -> usize {
+        match self {
             Content::Values(values) => values.iter().flatten().map(String::len).sum(),
-            Content::Broken(why) => why.len(),
+            _ => self.bytes().len(),
         }
     }
 }

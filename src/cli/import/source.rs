@@ -13,16 +13,15 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use tokio::sync::mpsc;
 
-use super::super::Failure;
 use super::super::files::{
     Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, format_of, is_input,
     is_tar, opened, shown, unpack, unpacked,
 };
+use super::super::{Failure, tell};
 use super::progress::is_progress;
 use super::queue::{Entry, Queue, What};
 use super::shape::{Line, Shape};
 use crate::http::ExportHeader;
-use crate::wording::counted;
 
 /// Bytes per piece of the stream.
 const PIECE: usize = 64 << 10;
@@ -63,10 +62,9 @@ impl Source {
             let is_known = shape.format.is_some() || Format::named(path).is_some() || is_tar(path);
             is_known && !is_progress(path)
         };
-        let Listing { files, ignored } = Listing::of(arguments, &takes)?;
-        if ignored > 0 {
-            eprintln!("not read, by the ending: {} in the folders", counted(ignored, "file"));
-        }
+        let listing = Listing::of(arguments, &takes)?;
+        listing.notes().iter().for_each(|note| tell(note));
+        let files = listing.files;
         let bytes = files.iter().map(|file| file.bytes).sum();
         let is_piped = files.iter().any(|file| is_input(&file.path));
         let (files, shape, passed) = (files.into(), Arc::new(shape), Arc::default());

@@ -1,0 +1,118 @@
+//! What a run would fail of, found before its work: all of it at once.
+//!
+//! The first records of each file are read, but those of pipes, which can be read only once, and of texts,
+//! which are whole files. *Absent*: compressed archives behind what is read in a second, and what shows only
+//! at the end: repeated ids, and records that are invalid further on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::super::files::Format;
+use super::super::{Failure, tell};
+use super::inputs::{Input, Inputs};
+use super::keep::Keep;
+use super::reader::Reader;
+use super::record::Maker;
+use super::{DedupeArguments, estimate, folder, target};
+use crate::wording::counted;
+
+/// The records that are read of each file.
+const FIRST: u32 = 100;
+/// How long members of archives are read.
+const ARCHIVES: Duration = Duration::from_secs(1);
+/// The problems that are listed.
+const LISTED: usize = 30;
+
+/// Checks the inputs, the places of the output, and the free space.
+///
+/// # Errors
+/// [`Failure`] with all that is wrong.
+pub(super) fn check(
+    arguments: &DedupeArguments,
+    inputs: &Inputs,
+    against: &Inputs,
+    maker: &Maker,
+) -> Result<(), Failure> {
+    let mut problems = [&inputs.problems[..], &against.problems].concat();
+    problems.extend(of_passes(arguments, inputs));
+    let plain = Maker { keep: Keep::FIRST, needs_id: false, ..maker.clone() };
+    for (files, maker) in [(&inputs.files, maker), (&against.files, &plain)] {
+        problems.extend(of_records(files, maker, arguments.skip_invalid));
+    }
+    problems.extend(folder::problems(&arguments.output, &inputs.files, arguments.force));
+    let is_input =
+        |path: &Path| inputs.files.iter().chain(&against.files).any(|input| input.path.is_named(path));
+    problems.extend(target::problems(&arguments.targets(), &arguments.output, &is_input, arguments.force));
+    if problems.is_empty() {
+        problems.extend(estimate::problem(arguments, inputs, against, maker));
+    }
+    if problems.len() > LISTED {
+        let more = problems.len() - LISTED;
+        problems.truncate(LISTED);
+        problems.push(format!("and {}", counted(more as u64, "further problem")));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(Failure::all(&problems)) }
+}
+
+/// Files that cannot be read as often as the rule needs, or have no fields.
+fn of_passes(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !arguments.is_streamed()
+        && let Some(input) = inputs.files.iter().find(|input| input.path.is_stream())
+    {
+        let name = if input.shown == "-" { "standard input" } else { &input.shown };
+        let what = match arguments.memory {
+            Some(_) => "and --memory needs two passes",
+            None => "so only --keep first without --clusters linked works",
+        };
+        problems.push(format!("{name} can be read only once, {what}: write it to a file first"));
+    }
+    let field = arguments.keep.field().or(arguments.hash_field.as_deref());
+    let text = inputs.files.iter().find(|input| input.format == Format::Text);
+    if let (Some(field), Some(text)) = (field, text) {
+        problems.push(format!("{}: text files have no field {field:?}", text.shown));
+    }
+    problems
+}
+
+/// Files of which the first records cannot be read. With `skips`, files in which none can be read are only
+/// told.
+fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut checked: Vec<Input> = Vec::new();
+    for input in files.iter().filter(|input| !input.path.is_stream() && input.format != Format::Text) {
+        match maker.check_columns(input) {
+            Ok(()) => checked.push(input.clone()),
+            Err(error) => problems.push(error.message),
+        }
+    }
+    let reader = Reader { inputs: &checked, maker, known: u32::MAX, threads: 1, passed: Arc::default() };
+    let start = Instant::now();
+    // The file that is read, how many records of it, and how many cannot be read, with the reason of one.
+    let (mut read, mut invalid, mut why) = (0, 0, String::new());
+    reader.each_first(&mut |file, part| {
+        let input = &checked[file as usize];
+        if let Some((line, found)) = part {
+            read += 1;
+            if let Some(found) = found {
+                invalid += 1;
+                if why.is_empty() {
+                    why = format!("{}:{line}: {found}", input.shown);
+                }
+            }
+            return read < FIRST;
+        }
+        let of = std::mem::take(&mut read);
+        let (bad, why) = (std::mem::take(&mut invalid), std::mem::take(&mut why));
+        if bad > 0 && !skips {
+            // The message about a field names the option for it.
+            let way = if why.contains(" --") { "" } else { "; --skip-invalid leaves such records out" };
+            problems.push(format!("{why} ({bad} of the first {}){way}", counted(of.into(), "record")));
+        } else if bad == of && of > 0 {
+            tell(&format!("warning: none of the first {} can be read: {why}", counted(of.into(), "record")));
+        }
+        input.member.is_none() || start.elapsed() < ARCHIVES
+    });
+    problems
+}
