@@ -184,7 +184,8 @@ pub struct Pool {
     pub permits: usize,
     /// Callers that wait for a permit at a time, 0 to 65536.
     pub queue: usize,
-    /// Milliseconds that a caller waits before it is refused, 0 to 60000.
+    /// Milliseconds of processor time that others may take, per permit, before a caller that waits is refused,
+    /// 0 to 60000.
     pub wait_ms: u64,
 }
 

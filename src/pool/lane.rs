@@ -9,7 +9,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -18,6 +18,7 @@ use rustix::thread::gettid;
 
 use super::PoolError;
 use crate::call::Client;
+use crate::machine::thread_time;
 
 /// The nice value of bulk threads and of threads with a demoted task: at 10 the system gives them a tenth
 /// of a processor that another thread wants.
@@ -71,6 +72,15 @@ struct Inner {
     work: Condvar,
     /// The number of waiting tasks, readable without the lock.
     waiting: AtomicUsize,
+    /// The processor time for which tasks kept others waiting, in nanoseconds: that of the tasks that have
+    /// ended, and of a demoted task the slice after which another thread replaced its own.
+    worked: AtomicU64,
+}
+
+impl Inner {
+    fn add_work(&self, time: Duration) {
+        self.worked.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }
 
 /// A handle to a lane. Its threads end after the last handle is dropped and the queue is empty.
@@ -93,6 +103,7 @@ impl Lane {
             state: Mutex::default(),
             work: Condvar::new(),
             waiting: AtomicUsize::new(0),
+            worked: AtomicU64::new(0),
         });
         for _ in 0..rules.permits {
             // If a thread cannot be started, the others do its work. If none can, callers get the error
@@ -105,6 +116,16 @@ impl Lane {
     /// The number of waiting tasks.
     pub(super) fn waiting(&self) -> usize {
         self.0.0.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The processor time for which tasks kept others waiting.
+    pub(super) fn worked(&self) -> Duration {
+        Duration::from_nanos(self.0.0.worked.load(Ordering::Relaxed))
+    }
+
+    /// Adds processor time that tasks had.
+    pub(super) fn add_work(&self, time: Duration) {
+        self.0.0.add_work(time);
     }
 
     /// Whether a task of this client would be refused.
@@ -162,14 +183,20 @@ impl Lane {
     }
 
     /// Demotes tasks that have run for longer than `slice`, up to the limit of the lane: lowers the
-    /// priority of their threads and starts a replacement for each.
-    pub(super) fn demote_long_tasks(&self, slice: Duration) {
+    /// priority of their threads and starts a replacement for each. Returns whether tasks that cannot be
+    /// demoted keep all threads.
+    pub(super) fn demote_long_tasks(&self, slice: Duration) -> bool {
         let inner = &self.0.0;
-        let mut replacements = 0;
+        let (mut replacements, mut kept) = (0, 0);
         let mut state = inner.state.lock();
         let mut demoted = state.running.values().filter(|running| running.is_demoted).count();
         for running in state.running.values_mut() {
-            if !running.is_demoted && running.since.elapsed() >= slice && demoted < inner.rules.demoted {
+            if running.is_demoted || running.since.elapsed() < slice {
+                continue;
+            }
+            if demoted >= inner.rules.demoted {
+                kept += 1;
+            } else {
                 running.is_demoted = true;
                 demoted += 1;
                 replacements += 1;
@@ -180,6 +207,8 @@ impl Lane {
         }
         drop(state);
         (0..replacements).for_each(|_| start(inner));
+        self.add_work(slice * replacements);
+        kept > 0 && kept >= inner.rules.permits
     }
 }
 
@@ -259,6 +288,7 @@ fn work(inner: &Inner) {
         tracing::debug!(%error, "bulk work keeps the normal priority");
     }
     let mut state = inner.state.lock();
+    let mut before = thread_time();
     loop {
         let Some((client, task)) = state.next(&inner.rules) else {
             if state.is_closed {
@@ -277,6 +307,12 @@ fn work(inner: &Inner) {
         // The permit is released before the result is delivered: the caller may submit another task at
         // once.
         let is_demoted = inner.state.lock().running.remove(&number).is_some_and(|running| running.is_demoted);
+        // The time since the last task is that of this one: a thread that waits takes none.
+        let now = thread_time();
+        let worked = now.saturating_sub(std::mem::replace(&mut before, now));
+        if !is_demoted {
+            inner.add_work(worked);
+        }
         if let Ok(deliver) = deliver {
             deliver();
         }

@@ -1,7 +1,12 @@
 //! The bounded CPU pool. CPU-bound work runs here, never on the async workers.
 //!
-//! It guarantees that the queue has a fixed capacity, that an interactive caller learns within a fixed time
-//! that the pool is busy, and that long tasks hardly delay short ones, whichever client sends them.
+//! It guarantees that the queue has a fixed capacity, that an interactive caller waits only for a fixed amount
+//! of work of others before it learns that the pool is busy, and that long tasks hardly delay short ones,
+//! whichever client sends them.
+//!
+//! That amount is processor time, not time on a clock. If other programs load the machine, the threads of the
+//! pool get a part of the processors, and a task may not start for a long time although no other is before
+//! it: then the pool is not busy, and its caller waits until its deadline.
 //!
 //! There are two lanes (`lane`), each with one thread per permit. Threads of the bulk lane have a low
 //! priority: they use every processor that no other thread wants. Splitting the permits between the lanes
@@ -30,7 +35,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
 
 use crate::call::{Call, Client};
 use lane::{Deliver, Lane, Rules};
@@ -44,7 +49,8 @@ const DEMOTED: usize = 16;
 /// How long a caller waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// At most [`PoolLimits::wait`], and only if the queue has capacity: for a request whose client waits.
+    /// While others work for at most [`PoolLimits::wait`], and only if the queue has capacity: for a request
+    /// whose client waits.
     Interactive,
     /// Without a limit: for streams, which slow down with the pool instead of failing.
     Bulk,
@@ -57,14 +63,15 @@ pub struct PoolLimits {
     pub permits: usize,
     /// Interactive callers that wait at a time.
     pub queue: usize,
-    /// How long an interactive caller waits.
+    /// How much processor time others may have, per permit, before an interactive caller that waits is
+    /// refused.
     pub wait: Duration,
 }
 
 /// Why work has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// The queue is full, or the caller has waited for its maximum time, or its task was displaced.
+    /// The queue is full, or others had too much work before the caller, or its task was displaced.
     #[error("the processors are busy; try again in a moment")]
     Busy,
     /// The caller has dropped the result. Only cancelled work sees this error.
@@ -198,27 +205,37 @@ impl CpuPool {
         result.unwrap_or(Err(PoolError::Busy))
     }
 
-    /// The result of an interactive task; [`PoolError::Busy`] if it has not started when the wait is over.
+    /// The result of an interactive task; [`PoolError::Busy`] if others had [`PoolLimits::wait`] before it
+    /// has started.
     async fn in_time<T>(
         &self,
         queued: &Queued<'_>,
         mut result: oneshot::Receiver<T>,
     ) -> Result<Result<T, RecvError>, PoolError> {
-        let end = Instant::now() + self.limits.wait;
-        let mut next_check = Instant::now() + SLICE;
+        let begin = self.interactive.worked();
+        // The time of tasks that keep all threads counts before they end.
+        let mut kept = Duration::ZERO;
         loop {
-            if let Ok(result) = timeout_at(next_check.min(end), &mut result).await {
+            // A caller that is woken late has waited for one slice, however long that took.
+            if let Ok(result) = timeout(SLICE, &mut result).await {
                 return Ok(result);
             }
             if !queued.is_waiting() {
                 return Ok(result.await);
             }
-            if next_check >= end && queued.withdraw() {
+            let worked = self.interactive.worked().saturating_sub(begin) / self.permits_as_u32();
+            let others = worked + kept;
+            if !others.is_zero() && others >= self.limits.wait && queued.withdraw() {
                 return Err(PoolError::Busy);
             }
-            self.interactive.demote_long_tasks(SLICE);
-            next_check += SLICE;
+            if self.interactive.demote_long_tasks(SLICE) {
+                kept += SLICE;
+            }
         }
+    }
+
+    fn permits_as_u32(&self) -> u32 {
+        u32::try_from(self.limits.permits).unwrap_or(u32::MAX)
     }
 }
 

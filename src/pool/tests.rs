@@ -189,3 +189,33 @@ async fn an_interactive_caller_gets_busy_in_time() {
     release.send(()).unwrap();
     slow.await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn only_the_work_of_others_counts_as_a_wait() {
+    // No thread serves this lane, as if other programs had all processors.
+    let lane = Lane::new(Rules { name: "test", permits: 0, queue: 2, demoted: 0, is_bulk: false });
+    let pool = CpuPool { interactive: lane.clone(), ..pool(2, 2, 20) };
+    let alone = run_as(&pool, "alone", Patience::Interactive, |_| 1);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((alone.is_finished(), pool.waiting()), (false, 1));
+    // Two threads share the work of others.
+    lane.add_work(Duration::from_millis(39));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!((alone.is_finished(), pool.waiting()), (false, 1));
+    lane.add_work(Duration::from_millis(1));
+    assert_eq!(alone.await.unwrap(), Err(PoolError::Busy));
+    assert_eq!(pool.waiting(), 0);
+}
+
+#[tokio::test]
+async fn the_work_of_a_task_is_its_processor_time() {
+    let pool = pool(1, 4, 60_000);
+    let work = |_: &Cancel| {
+        std::thread::sleep(Duration::from_millis(50));
+        let begin = crate::machine::thread_time();
+        while crate::machine::thread_time() < begin + Duration::from_millis(3) {}
+    };
+    pool.run(Patience::Interactive, work).await.unwrap();
+    let worked = pool.interactive.worked();
+    assert!((Duration::from_millis(3)..Duration::from_millis(40)).contains(&worked), "{worked:?}");
+}
