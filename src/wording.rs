@@ -3,8 +3,12 @@
 //!
 //! Guarantees: one rule for all. Not here: the console, which has its own rules for two languages.
 
+mod json;
+
 use std::fmt;
 use std::time::Duration;
+
+pub use json::{not_json, told};
 
 /// A count with its noun; see [`counted`].
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,18 @@ impl fmt::Display for Counted {
             _ => write!(f, "{count} {noun}s"),
         }
     }
+}
+
+/// The form of a verb that agrees with a count: `1 bit differs`, `2 bits differ`.
+///
+/// ```
+/// use lookalike::wording::agreeing;
+///
+/// assert_eq!(agreeing(1, "is", "are"), "is");
+/// assert_eq!(agreeing(0, "is", "are"), "are");
+/// ```
+pub fn agreeing(count: u64, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
 }
 
 /// A time in milliseconds for a log line, to the microsecond.

@@ -309,7 +309,8 @@ impl Reading {
             None => Err(self.damaged(
                 END,
                 format!(
-                    "it states {} documents and {} marks in {} parts, but there are {} and {} in {}",
+                    "it states the numbers of documents, marks and parts as {}, {} and {}, but they are {}, {} \
+                     and {}",
                     stated.documents,
                     stated.marks,
                     stated.parts.len(),

@@ -48,43 +48,6 @@ pub struct Given {
     pub origin: Origin,
 }
 
-/// Replaces the user and password of a URL, with or without a scheme, and its query by `***`. A password may
-/// contain any character, so everything from `://` to the last `@` of a line is replaced.
-///
-/// ```
-/// use lookalike::config::redacted;
-/// let text = redacted("no collector at http://user:p@ss@localhost:4318/");
-/// assert_eq!(text, "no collector at http://***@localhost:4318/");
-/// assert_eq!(redacted("\"user:pass@localhost:4318\""), "\"***@localhost:4318\"");
-/// assert_eq!(redacted("at http://localhost/v1?token=abc, twice"), "at http://localhost/v1?***, twice");
-/// assert_eq!(redacted("no http://localhost: is it up? no"), "no http://localhost: is it up? no");
-/// ```
-pub fn redacted(text: &str) -> String {
-    text.split('\n').map(|line| without_query(&without_user(line))).collect::<Vec<_>>().join("\n")
-}
-
-fn without_user(line: &str) -> String {
-    let Some((before, after)) = line.rsplit_once('@') else { return line.to_owned() };
-    let start = match (before.find("://"), before.find(':')) {
-        (Some(scheme), _) => scheme + 3,
-        (None, Some(colon)) => {
-            before[..colon].rfind(|c: char| c.is_whitespace() || c == '"').map_or(0, |at| at + 1)
-        }
-        (None, None) => return line.to_owned(),
-    };
-    format!("{}***@{after}", &before[..start])
-}
-
-fn without_query(line: &str) -> String {
-    let query = line.find("://").and_then(|scheme| {
-        let end = line[scheme..].find(char::is_whitespace).map_or(line.len(), |end| scheme + end);
-        Some(scheme + line[scheme..end].find('?')? + 1)
-    });
-    let Some(start) = query else { return line.to_owned() };
-    let end = line[start..].find(|c: char| c.is_whitespace() || "\",;)".contains(c));
-    format!("{}***{}", &line[..start], end.map_or("", |end| &line[start + end..]))
-}
-
 impl fmt::Display for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} is {}", self.origin, self.key, self.written)

@@ -8,8 +8,9 @@ use std::ffi::OsString;
 
 use toml::{Table, Value};
 
-use super::error::{ConfigError, Given, Origin, redacted};
+use super::error::{ConfigError, Given, Origin};
 use super::keys::{self, KEYS, Key};
+use super::redact::redacted;
 use super::settings::Settings;
 
 /// A value of the type that its key requires.

@@ -21,13 +21,15 @@ mod error;
 mod file;
 mod keys;
 mod layers;
+mod redact;
 mod settings;
 mod value;
 
 use std::ffi::OsString;
 use std::path::Path;
 
-pub use error::{ConfigError, Given, Origin, redacted};
+pub use error::{ConfigError, Given, Origin};
+pub use redact::redacted;
 pub use settings::{
     Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots,
     Store, Tls,

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::eval::{Assumed, COVERED, Candidate, Choice, Estimate, PROMISED};
+use crate::wording::counted;
 
 /// The result of a calibration.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl Calibrated {
 
     fn assumptions_text(&self) -> String {
         let copies = if self.is_marked {
-            format!("copies differ like the {} marked pairs", self.pairs)
+            format!("copies differ like the {}", counted(self.pairs as u64, "marked pair"))
         } else {
             format!("copies differ by one of {} edits, all equally frequent", self.edits.len())
         };

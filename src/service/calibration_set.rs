@@ -14,6 +14,7 @@ use crate::eval::{CERTAIN, Labels, Pair, Sample, Set, set_aside_copies, with_edi
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Mark};
 use crate::pool::{Cancel, Patience};
+use crate::wording::{agreeing, counted};
 
 /// Maximum bytes of a sample. If there is less memory for requests, it is a share of that memory.
 const BYTES: usize = 64 << 20;
@@ -225,9 +226,9 @@ impl Service {
         let (set, marks) = self.pool.run(Patience::Bulk, work).await??;
         if set.texts.len() < MIN_TEXTS {
             let detail = format!(
-                "there are {} texts to measure, and at least {MIN_TEXTS} are needed: store more, or give \
-                 texts",
-                set.texts.len()
+                "there {} {} to measure, and at least {MIN_TEXTS} are needed: store more, or give texts",
+                agreeing(set.texts.len() as u64, "is", "are"),
+                counted(set.texts.len() as u64, "text")
             );
             return Err(ServiceError::invalid("texts", detail));
         }

@@ -210,6 +210,28 @@ async fn an_invalid_comparison_is_refused_with_the_field() {
     }
 }
 
+#[test]
+fn a_wrong_name_in_a_definition_is_shown_as_it_is_written() {
+    let folder = directory();
+    let [file, text] = ["profiles.toml", "a.txt"].map(|name| folder.path().join(name));
+    fs::write(&text, ARTICLE).unwrap();
+    for like in ["copies-46@1", "co:pies@2", "me@example.org"] {
+        fs::write(&file, format!("[house]\nlike = \"{like}\"\n")).unwrap();
+        let arguments = [
+            "fingerprint",
+            "--profiles",
+            file.to_str().unwrap(),
+            "--profile",
+            "house",
+            text.to_str().unwrap(),
+        ];
+        let output = command(&arguments).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && !message.contains("***"), "{message}");
+        assert!(message.contains(&format!("{like:?}")) && message.contains("copies-64@1"), "{message}");
+    }
+}
+
 #[tokio::test]
 async fn a_collection_refuses_a_profile_that_changed() {
     let data = directory();

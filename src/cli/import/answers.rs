@@ -133,7 +133,7 @@ impl Answers {
         let Counts { created, updated, duplicates, .. } = &self.counts;
         let done = created + updated + duplicates;
         let rate = done as f64 / self.bar.elapsed().as_secs_f64().max(0.001);
-        self.bar.set_message(format!("{done} documents, {rate:.0}/s"));
+        self.bar.set_message(format!("{}, {rate:.0}/s", counted(done, "document")));
     }
 
     fn settle(&mut self, entry: Entry, answer: Option<&Answer>) -> Result<(), Failure> {
