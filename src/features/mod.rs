@@ -7,6 +7,7 @@
 mod bag;
 mod characters;
 mod code;
+mod counts;
 mod digest;
 mod first;
 mod grams;
@@ -26,8 +27,9 @@ mod words;
 pub use bag::{Bag, Class};
 pub use characters::characters;
 pub use code::token_grams;
+pub use counts::WordCounts;
 pub use digest::{Digest, HashFunction, Kind, Limbs, low_bytes};
-pub use grams::{Letters, MAX_SAMPLED, sampled_grams};
+pub use grams::{Letters, MAX_SAMPLED, is_sampled, sampled_grams};
 pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
 pub use origins::Origins;

@@ -13,7 +13,8 @@ use crate::features::Letters;
 use crate::ids::Gram;
 
 /// The minimum size of a shared passage in units: a letter of an alphabet counts one, a Chinese character, a
-/// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have.
+/// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have, unless such a stretch is
+/// the whole of one of the texts.
 const MIN_UNITS: usize = 40;
 /// The most letters between two stretches of one passage, in each text.
 const GAP: usize = 24;
@@ -77,7 +78,13 @@ impl Containment {
         let [a, b] = [Letters::of(a), Letters::of(b)];
         check()?;
         let stretches = joined(&equal_stretches(&a, &b, check)?);
-        let is_long = |stretch: &&Stretch| a.units(stretch.a[0], stretch.a[1]) >= MIN_UNITS;
+        let all = [&a, &b].map(|letters| letters.as_slice().len());
+        let is_long = |stretch: &&Stretch| {
+            let length = |[from, to]: [usize; 2]| to - from;
+            a.units(stretch.a[0], stretch.a[1]) >= MIN_UNITS
+                || length(stretch.a) == all[0]
+                || length(stretch.b) == all[1]
+        };
         let long: Vec<&Stretch> = stretches.iter().filter(is_long).collect();
         let passage = |stretch: &&Stretch| SharedPassage {
             a: a.chars(stretch.a[0], stretch.a[1]),

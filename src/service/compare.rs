@@ -11,6 +11,7 @@ use super::given::hash_of;
 use super::second_check::{sketch_of, sketch_similarity};
 use super::{By, Service, ServiceError};
 use crate::engine::{Collection, Row};
+use crate::features::WordCounts;
 use crate::fingerprint::{
     Containment, Explanation, FeatureComparison, HashComparison, Profile, SharedPassage, Status,
     signature_name,
@@ -18,6 +19,7 @@ use crate::fingerprint::{
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
 use crate::text::{Change, word_diff};
+use crate::wording::{agreeing, counted};
 
 /// Maximum number of shared passages whose texts are kept.
 const PASSAGES: usize = 100;
@@ -54,6 +56,8 @@ pub struct Comparison {
     pub compared: Compared,
     /// The similarity of the texts as estimated by signatures or sketches, 0 to 1, if both sides have one.
     pub similarity: Option<f64>,
+    /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available.
+    pub cosine: Option<f64>,
     /// The comparison of the features, if both texts are available.
     pub features: Option<FeatureComparison>,
     /// The word-by-word comparison, if both texts are available.
@@ -286,9 +290,13 @@ fn compare(
         (Some(a), Some(b)) => Some(FeatureComparison::of(a, b)),
         _ => None,
     };
-    let (diff, containment) = match (&a.text, &b.text) {
-        (Some(a), Some(b)) => (Some(word_diff(a, b)), Some(compared_passages([a, b], cancel)?)),
-        _ => (None, None),
+    let (diff, containment, cosine) = match (&a.text, &b.text) {
+        (Some(a), Some(b)) => {
+            let cosine = WordCounts::of(a).cosine(&WordCounts::of(b));
+            cancel.check()?;
+            (Some(word_diff(a, b)), Some(compared_passages([a, b], cancel)?), Some(cosine))
+        }
+        _ => (None, None, None),
     };
     let of_sketches = if features.is_none() { sketched(profile, &a, &b) } else { None };
     let compared = match (&features, similarity, of_sketches) {
@@ -308,7 +316,19 @@ fn compare(
         summary += &contained(found);
     }
     summary += &compared.sentence(similarity);
-    Ok(Comparison { profile, sides, hashes, compared, similarity, features, diff, containment, k, summary })
+    Ok(Comparison {
+        profile,
+        sides,
+        hashes,
+        compared,
+        similarity,
+        cosine,
+        features,
+        diff,
+        containment,
+        k,
+        summary,
+    })
 }
 
 /// The passages that two texts share.
@@ -360,20 +380,30 @@ fn summary(
     k: u32,
 ) -> String {
     let distance = hashes.distance;
+    let differ = agreeing(distance.into(), "differs", "differ");
     let mut text = match distance {
         0 => format!("The {what} are equal in all {count} {parts}, so these match at any k"),
-        near if near <= k => format!("{near} of {count} {parts} differ, no more than k={k}, so these match"),
-        far => format!("{far} of {count} {parts} differ, more than k={k}, so these do not match"),
+        near if near <= k => {
+            format!("{near} of {count} {parts} {differ}, no more than k={k}, so these match")
+        }
+        far => format!("{far} of {count} {parts} {differ}, more than k={k}, so these do not match"),
     };
     if let Some(features) = features {
         let union = features.distinct;
         // 100 % is reported only if all features are shared.
         let percent =
             (features.jaccard * 100.0).round().min(if features.shared == union { 100.0 } else { 99.0 });
-        let _ = write!(text, ": {} of {union} features are in both ({percent:.0} %)", features.shared);
+        let _ = write!(
+            text,
+            ": {} of {} {} in both ({percent:.0} %)",
+            features.shared,
+            counted(union as u64, "feature"),
+            agreeing(features.shared as u64, "is", "are")
+        );
         let close = features.flips.iter().filter(|flip| flip.is_held_by_one).count();
         if close > 0 && distance > 0 {
-            let _ = write!(text, ", and {close} of the {distance} bits depended on a single feature");
+            let bits = counted(distance.into(), "bit");
+            let _ = write!(text, ", and {close} of the {bits} depended on a single feature");
         }
     }
     text.push('.');
@@ -477,6 +507,7 @@ mod tests {
                 compared.hashes.bits.iter().filter(|bit| is_held(0, **bit) || is_held(1, **bit)).count();
             let expected =
                 format!("{held} of the {} bits depended on a single feature", compared.hashes.distance);
+            assert_ne!(compared.hashes.distance, 1);
             assert!(
                 held > 0 && compared.summary.contains(&expected),
                 "{}: {expected}; {}",

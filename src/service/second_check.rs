@@ -2,8 +2,8 @@
 //!
 //! A distance between hashes only indicates how likely two texts are similar; this compares the texts. The
 //! measure is the Jaccard similarity of their pairs of adjacent words, or, in a collection with a profile for
-//! short texts, of the features of that profile. It is exact if the collection keeps
-//! texts. Otherwise it is estimated by sketches, which are `MinHash` signatures of a few bits per minimum
+//! short texts, of the features of that profile. Or it is the cosine of the counts of all their words. It is
+//! exact if the collection keeps texts. Otherwise it is estimated by sketches, which are `MinHash` signatures of a few bits per minimum
 //! (Li and König, "b-Bit minwise hashing", WWW 2010). With a large k it increases F1 on every labelled set
 //! that was measured (docs/quality.md).
 
@@ -15,7 +15,8 @@ use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use crate::engine::{Answer, Collection, CollectionSettings, EngineError, Judge, Query, WorkBudget};
-use crate::fingerprint::{Explanation, FeatureComparison, Fingerprint, Profile, Signature, Sketch, jaccard};
+use crate::features::WordCounts;
+use crate::fingerprint::{Fingerprint, Profile, Signature, Sketch, jaccard};
 use crate::ids::CollectionName;
 use crate::pool::{Cancel, Patience};
 
@@ -122,16 +123,13 @@ fn features(profile: &'static Profile) -> &'static Profile {
     Profile::named(FEATURES).expect("a built-in profile")
 }
 
-/// The profile whose TF-IDF weights the cosine uses.
-const WEIGHTS: &str = "fnv-zh";
-
 /// The measure of the similarity of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
     /// The Jaccard similarity of their pairs of adjacent words.
     #[default]
     Jaccard,
-    /// The cosine of the angle between the TF-IDF weights of their words.
+    /// The cosine of the angle between the counts of all their words.
     Cosine,
 }
 
@@ -150,7 +148,7 @@ struct Prepared {
 /// A text, prepared for comparisons.
 enum Exact {
     Set(Vec<u64>),
-    Weights(Box<Explanation>),
+    Counts(WordCounts),
 }
 
 /// How the texts of a collection are compared.
@@ -167,28 +165,21 @@ impl Exact {
     fn of(text: &str, by: Comparison) -> Exact {
         match by.measure {
             Measure::Jaccard => Exact::Set(features(by.profile).feature_set(text)),
-            Measure::Cosine => Exact::Weights(Box::new(weights().explain(text))),
+            Measure::Cosine => Exact::Counts(WordCounts::of(text)),
         }
     }
 
     fn similarity(&self, text: &str, profile: &'static Profile) -> f64 {
         match self {
             Exact::Set(set) => jaccard(set, &features(profile).feature_set(text)),
-            Exact::Weights(own) => FeatureComparison::of(own, &weights().explain(text)).cosine,
+            Exact::Counts(own) => own.cosine(&WordCounts::of(text)),
         }
     }
 }
 
-fn weights() -> &'static Profile {
-    Profile::named(WEIGHTS).expect("a built-in profile")
-}
-
-/// Bytes of memory per byte of a text that is compared.
+/// Bytes of memory per byte of a text that is compared: counts of words take less than sets of features.
 fn memory_per_byte(by: Comparison) -> usize {
-    match by.measure {
-        Measure::Jaccard => features(by.profile).memory_per_byte(),
-        Measure::Cosine => Profile::EXPLAINED_PER_BYTE,
-    }
+    features(by.profile).memory_per_byte()
 }
 
 impl Prepared {
@@ -220,7 +211,7 @@ fn judge(compared: Compared, by: Comparison, least: f64) -> Judge {
     Box::new(move |near, row, _| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(text) = &compared {
-                reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
+                reserve_for_text(text.len(), memory_per_byte(by))?.keep();
             }
             prepared = Some(Prepared::of(compared, by));
         }

@@ -49,6 +49,7 @@ mod import_stops;
 mod inputs;
 mod keys;
 mod marks;
+mod measures;
 mod memory;
 mod mixing;
 mod neighbours;

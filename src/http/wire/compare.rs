@@ -95,6 +95,10 @@ pub(in crate::http) struct ComparisonOut {
     /// one. With both texts and no signatures, `features.jaccard` is the exact similarity.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
+    /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available: the
+    /// measure `cosine` of `min_similarity`. It is the same for all profiles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cosine: Option<f64>,
     /// The distance up to which they match.
     k: u32,
     /// The profile of the hashes.
@@ -252,7 +256,8 @@ pub(in crate::http) struct FeaturesOut {
     differing: usize,
     /// Shared features ÷ all distinct features, 0 to 1.
     jaccard: f64,
-    /// The cosine of the angle between the weights, 0 to 1.
+    /// The cosine of the angle between the weights, 0 to 1. What the profile drops, such as stop words, does
+    /// not count.
     cosine: f64,
     /// The features that differ most, at most 100.
     greatest: Vec<DifferingFeatureOut>,
@@ -326,6 +331,7 @@ impl ComparisonOut {
             is_match,
             distance: compared.hashes.distance,
             similarity: compared.similarity,
+            cosine: compared.cosine,
             k: compared.k,
             profile: compared.profile.id().to_string(),
             a,

@@ -29,7 +29,7 @@ pub(in crate::http) enum Verify {
 pub(in crate::http) enum MeasureIn {
     /// The Jaccard similarity of their pairs of adjacent words: common pairs ÷ all pairs.
     Jaccard,
-    /// The cosine of the angle between the TF-IDF weights of their words.
+    /// The cosine of the angle between the counts of all their words.
     Cosine,
 }
 
