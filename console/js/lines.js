@@ -66,10 +66,14 @@ const written = (document) => ({ document, line: JSON.stringify(document) });
 // The place in the order of arrival, as an export has it. Any other value of this name is metadata.
 const hasArrival = (object) => /^[0-9a-f]{16}$/i.test(object.arrival);
 
+// What else an export has of a document. Any other value of this name is metadata.
+const hasExported = (object) => typeof object.exported?.written_at === "string";
+
 const known = (object) => [
   ...KNOWN,
   ...("hash" in object || "signature" in object ? OF_HASHES : []),
   ...(hasArrival(object) ? ["arrival"] : []),
+  ...(hasExported(object) ? ["exported"] : []),
 ];
 
 // A document from an object: members that the server does not know become metadata.

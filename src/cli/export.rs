@@ -10,6 +10,7 @@ use reqwest::Method;
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use super::output::{self, Output};
+use crate::http::ExportHeader;
 use crate::ids::{CollectionName, HashForm};
 use crate::wording::counted;
 
@@ -41,13 +42,32 @@ async fn fetch(server: Server, route: String, mut output: Output) -> Result<(), 
     let request = client.request(Method::GET, &route);
     let mut body = client.send(request).await?.bytes_stream();
     // The first line is the header, which is no document.
-    let mut lines = 0_u64;
+    let (mut lines, mut header) = (0_u64, Some(Vec::new()));
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| client.broken(error))?;
+        if let Some(begun) = &mut header {
+            begun.extend_from_slice(&part);
+            if let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
+                say_what_is_missing(&begun[..end]);
+                header = None;
+            }
+        }
         lines += part.split(|byte| *byte == b'\n').count() as u64 - 1;
         output.write(&part)?;
     }
     output.finish(|_| Ok(())).await?;
     eprintln!("{} exported", counted(lines.saturating_sub(1), "document"));
     Ok(())
+}
+
+/// Says what the export does not have.
+fn say_what_is_missing(header: &[u8]) {
+    let Some(Ok(Some(header))) = ExportHeader::of(header) else { return };
+    if header.marks > 0 {
+        eprintln!(
+            "the collection has {}, which the export does not have; GET /marks lists them in the form that \
+             POST /marks takes, and a backup has them",
+            counted(header.marks, "mark")
+        );
+    }
 }

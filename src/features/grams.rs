@@ -132,6 +132,12 @@ fn units(letter: char) -> usize {
     if letter >= '\u{2e80}' { 2 } else { 1 }
 }
 
+/// Whether a gram with this hash may be sampled: those that begin with a letter of one unit only if their hash
+/// is divisible by 64.
+pub fn is_sampled(hash: u64) -> bool {
+    hash % SAMPLED < 2
+}
+
 /// The sampled grams of a text, in its order and each once: those whose hash is divisible by 64, or by 32 if
 /// they begin with a letter of two units; the first [`MAX_SAMPLED`] of them. Every text of a few hundred
 /// letters has some, and a text that contains this one has the same (Broder, "On the resemblance and

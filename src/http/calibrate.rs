@@ -9,12 +9,12 @@ use super::access::RequestKey;
 use super::body::Json;
 use super::deadline::Deadline;
 use super::error::{Body, Problem};
-use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
+use super::extract::{NoParams, Target, parse_aside, parse_object, read_settings};
 use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{CalibrateIn, CalibrationOut};
 use crate::ids::CollectionName;
-use crate::service::{ServiceError, WantedCalibration};
+use crate::service::ServiceError;
 
 /// Starts to measure which profile and which k suit the documents of a collection.
 ///
@@ -40,18 +40,12 @@ pub(super) async fn begin(
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let kind = check_type(request.headers(), &["application/json"]);
-    let bytes = read(request, state.service.limits().batch_bytes).await?;
-    let wanted = if bytes.is_empty() {
-        WantedCalibration::default()
-    } else {
-        kind?;
-        parse_aside(&state, deadline, bytes, |bytes| parse_object::<CalibrateIn>(bytes)).await?.into()
-    };
+    let bytes = read_settings(request, state.service.limits().batch_bytes).await?;
+    let wanted = parse_aside(&state, deadline, bytes, |bytes| parse_object::<CalibrateIn>(bytes)).await?;
     let may_see = |name: &CollectionName| {
         key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))
     };
-    let started = state.service.calibrate(&collection, wanted).map_err(|error| match error {
+    let started = state.service.calibrate(&collection, wanted.into()).map_err(|error| match error {
         ServiceError::OtherCalibration { collection: Some(of), seconds, is_ending } if !may_see(&of) => {
             ServiceError::OtherCalibration { collection: None, seconds, is_ending }
         }

@@ -9,7 +9,7 @@ use super::access::RequestKey;
 use super::body::Json;
 use super::condition::{Conditional, etag};
 use super::error::{Body, Problem};
-use super::extract::{Document, NoParams, Params, Target};
+use super::extract::{NoParams, Params, Settings, Target};
 use super::responses::{BodyRefused, ConditionFailed, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut, FormParams, SharedHashesOut, in_form};
@@ -61,6 +61,8 @@ pub(super) async fn get(
 /// Only the settings in the body change: concurrent requests do not undo each other's changes, and each
 /// answer has the settings right after its change. To change settings only if they are as you read them,
 /// send their `ETag` as `If-Match`. A change that conflicts with stored documents is refused.
+///
+/// A request without a body is the same as `{}`: it creates the collection with the default settings.
 #[utoipa::path(
     put, path = Route::Collection.path(), tag = "collections", operation_id = "put_collection",
     params(
@@ -69,7 +71,7 @@ pub(super) async fn get(
             description = "ETags, of which the collection must have one; `*`: it must exist."),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the collection must not exist."),
     ),
-    request_body = CollectionIn,
+    request_body = Option<CollectionIn>,
     responses(
         (status = 200, description = "The settings were changed.", body = CollectionOut,
             headers(("etag" = String, description = "Identifies the settings, not the counts."))),
@@ -88,7 +90,7 @@ pub(super) async fn put(
     _: NoParams,
     Target(name): Target,
     Conditional(condition): Conditional,
-    Document(wanted): Document<CollectionIn>,
+    Settings(wanted): Settings<CollectionIn>,
 ) -> Result<Response, Problem> {
     let Changed { is_new, mut info } = state.service.put_collection(&name, wanted.into(), condition).await?;
     // It is changed, so a count that fails must not refuse it: then the counts are of this server alone.

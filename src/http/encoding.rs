@@ -84,6 +84,21 @@ fn decoder(headers: &HeaderMap) -> Result<Option<Decoder>, Problem> {
     }
 }
 
+/// Why bytes that a request sends without an encoding are refused, if they are compressed: no JSON and no text
+/// begins so.
+pub(super) fn undeclared(bytes: &[u8]) -> Option<Problem> {
+    let name = match bytes {
+        [0x1f, 0x8b, ..] => "gzip",
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => "zstd",
+        _ => return None,
+    };
+    let detail = format!(
+        "the body is compressed with {name}, and the request does not say so; send it with the header \
+         Content-Encoding: {name}, with curl as -H 'content-encoding: {name}'"
+    );
+    Some(Problem::new(Code::MalformedRequest, detail))
+}
+
 /// The error of a body that cannot be decompressed, if this error has one among its causes.
 pub(super) fn problem(error: &(dyn std::error::Error + 'static)) -> Option<Problem> {
     let chain = std::iter::successors(Some(error), |error| (*error).source());

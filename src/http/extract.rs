@@ -21,8 +21,7 @@ use super::encoding;
 use super::error::{Code, Problem};
 use super::route::Matched;
 use crate::ids::{CollectionName, DocumentId};
-use crate::service::told;
-use crate::wording::{HUGE, NUMBER, plain};
+use crate::wording::{self, HUGE, NUMBER, plain, told};
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -209,10 +208,14 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();
-        if !inner.is_data() {
-            return not_json(&inner);
+        // What is no JSON is named first: a member that holds it may be unknown, too.
+        if let Some((message, place)) = wording::not_json(bytes) {
+            return malformed(&message, &place);
         }
-        let (message, place) = told(&inner);
+        let (message, place) = told(bytes, &inner);
+        if !inner.is_data() {
+            return malformed(&message, &place);
+        }
         let detail = plain(&message);
         let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
         let member = field_name(&detail).filter(|_| of_object);
@@ -224,12 +227,14 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         let way_out = if is_of_form { "; /docs has the form of each body" } else { "" };
         Problem::field(code_of(&detail), pointer, detail + &place + way_out)
     })?;
-    deserializer.end().map_err(|error| not_json(&error))?;
+    deserializer.end().map_err(|error| {
+        let (message, place) = told(bytes, &error);
+        malformed(&message, &place)
+    })?;
     Ok(value)
 }
 
-fn not_json(error: &serde_json::Error) -> Problem {
-    let (message, place) = told(error);
+fn malformed(message: &str, place: &str) -> Problem {
     Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {message}{place}"))
 }
 
@@ -327,6 +332,9 @@ pub(super) async fn read_sized(request: Request, limit: usize, way_out: &str) ->
             return Err(too_large(announced, limit, way_out));
         }
     }
+    if let Some(problem) = encoding::undeclared(&all.bytes) {
+        return Err(problem);
+    }
     let all = all.into_bytes();
     Ok(if all.starts_with(MARK) { all.slice(MARK.len()..) } else { all })
 }
@@ -351,6 +359,30 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Documen
         let deadline = Deadline::of(request.headers(), state.service.limits())?;
         let bytes = read(request, state.service.limits().body_bytes()).await?;
         parse_aside(state, deadline, bytes, |bytes| parse_object(bytes)).await.map(Document)
+    }
+}
+
+/// The body with settings that may all be omitted, of at most `limit` bytes: a body that is absent or empty is
+/// `{}`, of any type or none.
+pub(super) async fn read_settings(request: Request, limit: usize) -> Result<Bytes, Problem> {
+    let kind = check_type(request.headers(), &["application/json"]);
+    let bytes = read(request, limit).await?;
+    if bytes.is_empty() {
+        return Ok(Bytes::from_static(b"{}"));
+    }
+    kind.map(|_| bytes)
+}
+
+/// The extractor of a JSON body with settings that may all be omitted.
+pub(super) struct Settings<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Settings<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &super::State) -> Result<Settings<T>, Problem> {
+        let deadline = Deadline::of(request.headers(), state.service.limits())?;
+        let bytes = read_settings(request, state.service.limits().body_bytes()).await?;
+        parse_aside(state, deadline, bytes, |bytes| parse_object(bytes)).await.map(Settings)
     }
 }
 

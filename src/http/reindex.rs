@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::State;
 use super::body::Json;
 use super::error::{Body, Problem};
-use super::extract::{Document, NoParams, Target};
+use super::extract::{NoParams, Settings, Target};
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{ReindexIn, ReindexOut};
@@ -23,7 +23,7 @@ use super::wire::{ReindexIn, ReindexOut};
 #[utoipa::path(
     post, path = Route::Reindex.path(), tag = "collections", operation_id = "begin_reindex",
     params(("collection" = String, Path, description = "The collection.")),
-    request_body = ReindexIn,
+    request_body = Option<ReindexIn>,
     responses(
         (status = 202, description = "The reindex was started.", body = ReindexOut,
             headers(("Location" = String, description = "The path of the progress."))),
@@ -36,7 +36,7 @@ pub(super) async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
-    Document(wanted): Document<ReindexIn>,
+    Settings(wanted): Settings<ReindexIn>,
 ) -> Result<Response, Problem> {
     let started = state.service.reindex(&collection, wanted.into()).await?;
     let location = [(header::LOCATION, Route::Reindex.of_collection(&collection))];

@@ -9,13 +9,14 @@ use super::Service;
 use super::clusters::placements_of;
 use super::counts::count_outcomes;
 use super::error::ServiceError;
+use super::exported::Exported;
 use super::fingerprints::{
     Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint, sign, takes_texts,
 };
 use super::given::hash_of;
 use super::limits::Limits;
 use super::second_check::check_sketch;
-use super::strict_json::{Strict, told};
+use super::strict_json::Strict;
 use crate::engine::{
     Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, Engine, EngineError,
     MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
@@ -23,6 +24,7 @@ use crate::engine::{
 use crate::fingerprint::{Profile, Profiles, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
+use crate::wording::told;
 
 /// A document as the client sends it.
 #[derive(Clone, Debug)]
@@ -43,6 +45,8 @@ pub struct Offered {
     pub expires: Expires,
     /// Its place in the order of arrival, if it comes from an export.
     pub place: Option<u64>,
+    /// What else an export has of it.
+    pub exported: Option<Exported>,
 }
 
 /// When a document expires.
@@ -101,7 +105,7 @@ impl Preparation {
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
         row.place = offered.place.unwrap_or_default();
-        row.written_ms = self.now_ms;
+        offered.exported.unwrap_or_default().add_to(&mut row, &self.settings, self.now_ms)?;
         let id = offered.id.unwrap_or_else(|| self.engine.own_id(self.new_id));
         Ok(Prepared { document: Document { id, row }, settings: Arc::clone(&self.settings) })
     }
@@ -472,7 +476,7 @@ pub(super) fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(),
             Err(ServiceError::invalid("metadata", "metadata is a JSON object, such as {\"source\": \"rss\"}"))
         }
         Err(error) => {
-            let (message, place) = told(&error);
+            let (message, place) = told(text.as_bytes(), &error);
             Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {message}{place}")))
         }
     }

@@ -20,6 +20,7 @@ mod cursor;
 mod deletions;
 mod documents;
 mod error;
+mod exported;
 mod fingerprints;
 mod given;
 mod jobs;
@@ -53,6 +54,7 @@ pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Side};
 pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
 pub use error::ServiceError;
+pub use exported::Exported;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use given::{Counted, Given};
 pub use limits::Limits;
@@ -64,7 +66,7 @@ pub use passages::Passages;
 pub use patch::Patch;
 pub use reindex::{Reindexed, WantedReindex};
 pub use second_check::{DEFAULT_SKETCH, Measure, SKETCH_BYTES};
-pub use strict_json::{Strict, told};
+pub use strict_json::Strict;
 
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{

@@ -69,7 +69,55 @@ fn bodies() -> Vec<Case> {
             r#"{"hash":"00000000000000ff"} x"#,
             (400, "malformed_request", "trailing", ""),
         ),
-        post("no body", "/documents", "", (400, "malformed_request", "EOF", "")),
+        post(
+            "NaN in a member that is not known",
+            "/documents",
+            r#"{"text": "é", "score": NaN}"#,
+            (400, "malformed_request", "NaN is not JSON", ""),
+        ),
+        post(
+            "NaN and its column, in characters",
+            "/documents",
+            r#"{"text": "é", "score": NaN}"#,
+            (400, "malformed_request", "(column 24)", ""),
+        ),
+        post(
+            "infinity in metadata",
+            "/documents",
+            r#"{"text": "x", "metadata": {"a": -Infinity}}"#,
+            (400, "malformed_request", "-Infinity is not JSON", ""),
+        ),
+        post(
+            "half of a character",
+            "/documents",
+            r#"{"text": "a \ud83d b"}"#,
+            (400, "malformed_request", r"the escape \ud83d is half of a character", ""),
+        ),
+        post(
+            "half of a character in a member that is not known",
+            "/documents",
+            r#"{"text": "x", "other": "\udc00"}"#,
+            (400, "malformed_request", r"the escape \udc00 is half of a character", ""),
+        ),
+        post(
+            "half of a character in metadata",
+            "/documents",
+            r#"{"text": "x", "metadata": {"a": "\ud83d"}}"#,
+            (422, "invalid_field", r"the escape \ud83d is half of a character", "/metadata"),
+        ),
+        post(
+            "Python in place of JSON",
+            "/similar",
+            "{'text': 'x'}",
+            (400, "malformed_request", "double quotation marks", ""),
+        ),
+        post(
+            "what only an export has, without its header",
+            "/documents",
+            r#"{"hash":"00000000000000ff","exported":{"written_at":"2020-01-01T00:00:00Z"}}"#,
+            (422, "invalid_field", "begins with the header", "/exported"),
+        ),
+        post("no body", "/documents", "", (400, "malformed_request", "it is empty", "")),
         post("a number for a document", "/documents", "7", (422, "invalid_field", "expected an object", "")),
         post(
             "an array instead of a query object",
@@ -483,6 +531,83 @@ fn queries() -> Vec<Case> {
             )
         },
     ]
+}
+
+#[tokio::test]
+async fn a_compressed_body_without_its_encoding_is_named() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let line = b"{\"id\": \"a\", \"text\": \"some words of a text\"}\n";
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut gzip, &line.repeat(200)).unwrap();
+    let zstd = zstd::encode_all(&line[..], 1).unwrap();
+    for (body, name) in [(gzip.finish().unwrap(), "gzip"), (zstd, "zstd")] {
+        for (route, kind) in [
+            ("/documents", "application/json"),
+            ("/documents", "application/x-ndjson"),
+            ("/batch/documents", "application/json"),
+            ("/similar", "application/json"),
+            ("/fingerprint", "text/plain"),
+            ("/fingerprint", "text/html"),
+            ("/compare", "application/json"),
+        ] {
+            let request = server.client.post(format!("{}{route}", server.url)).header("content-type", kind);
+            let answer = request.body(body.clone()).send().await.unwrap();
+            assert_eq!(answer.status(), 400, "{route} {kind} {name}");
+            let problem: Value = answer.json().await.unwrap();
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains(&format!("compressed with {name}")), "{problem}");
+            assert!(detail.contains(&format!("Content-Encoding: {name}")), "{problem}");
+        }
+        // A stream of unknown length is answered line by line, and no line is called bad JSON.
+        let parts = body.chunks(7).map(|part| Ok::<_, std::io::Error>(part.to_vec())).collect::<Vec<_>>();
+        let request = server.client.post(format!("{}/documents", server.url));
+        let request = request.header("content-type", "application/x-ndjson");
+        let request = request.body(reqwest::Body::wrap_stream(futures::stream::iter(parts)));
+        let answer = request.send().await.unwrap().text().await.unwrap();
+        let (last, errors) = answer.trim_end().rsplit_once('\n').unwrap_or((&answer, ""));
+        assert!(answer.contains(&format!("compressed with {name}")), "{answer}");
+        assert!(!answer.contains("not valid JSON"), "{last} {errors}");
+    }
+    assert_eq!(server.json("/collections/default").await["documents"], 0);
+}
+
+#[tokio::test]
+async fn a_body_of_settings_may_be_absent() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let put = |name: &str| server.client.put(format!("{}/collections/{name}", server.url));
+    for (number, request) in [
+        put("c0"),
+        put("c1").header("content-length", "0"),
+        put("c2").header("content-type", "application/json"),
+        put("c3").json(&json!({})),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 201, "{number}");
+        let made: Value = answer.json().await.unwrap();
+        assert_eq!(made["profile"], "copies-64@1", "{made}");
+    }
+    // A second one changes nothing.
+    server.put("/collections/c0", json!({"k": 5})).await;
+    let answer = put("c0").send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.json::<Value>().await.unwrap()["k"], 5);
+    // A body without its type is refused as before, and a collection that keeps no texts cannot be reindexed.
+    assert_eq!(put("c9").body("{}").send().await.unwrap().status(), 415);
+    let reindex = server.client.post(format!("{}/collections/c0/reindex", server.url));
+    let refused: Value = reindex.send().await.unwrap().json().await.unwrap();
+    assert_eq!(refused["code"], "no_texts", "{refused}");
+    // Where members are needed, an empty body is named.
+    let (kind, empty) = ("content-type", "it is empty");
+    for route in ["/similar", "/compare", "/documents", "/clusters", "/marks", "/deletions"] {
+        let request = server.client.post(format!("{}{route}", server.url)).header(kind, "application/json");
+        let problem: Value = request.send().await.unwrap().json().await.unwrap();
+        assert!(problem["detail"].as_str().unwrap().contains(empty), "{route}: {problem}");
+    }
 }
 
 async fn send(server: &Server, case: &Case) -> (StatusCode, String, Value) {

@@ -168,3 +168,182 @@ async fn a_sketch_that_cannot_be_checked_or_compared_is_refused_with_the_way_out
         assert_eq!(server.json(&format!("/collections/{name}")).await["documents"], 0);
     }
 }
+
+/// An article of invented words; articles of other numbers share no passage with it.
+fn article(number: u64) -> String {
+    let mut rng = fastrand::Rng::with_seed(1_000 + number);
+    let word = |rng: &mut fastrand::Rng| -> String { (0..6).map(|_| rng.lowercase()).collect() };
+    (0..160).map(|at| word(&mut rng) + if at % 12 == 11 { ". " } else { " " }).collect()
+}
+
+/// The answers to pages that each contain one article.
+async fn found_by_passages(server: &Server, name: &str) -> Vec<Value> {
+    let mut answers = Vec::new();
+    for number in 0..50 {
+        let page = [article(7_000 + number), article(number), article(8_000 + number)].join("\n");
+        let query = json!({"text": page, "min_containment": 0.5});
+        let (status, found) = server.post(&format!("/collections/{name}/similar"), query).await;
+        assert_eq!(status, 200, "{found}");
+        answers.push(found["passages"]["documents"].clone());
+    }
+    answers
+}
+
+#[tokio::test]
+async fn a_collection_without_texts_moves_with_its_passages_and_all_else() {
+    let settings = json!({"passages": true, "clusters": {"keep": "first"}});
+    for settings in [settings, json!({"passages": true, "profile": "minhash"}), json!({"sketch_bytes": 0})] {
+        let (data, folder) = ([directory(), directory()], directory());
+        let from = Server::start(data[0].path()).await;
+        from.put("/collections/news", settings.clone()).await;
+        let line = |number: u64| {
+            let id = format!("a{:02}", (number * 7) % 50);
+            let mut line = json!({"id": id, "text": article((number * 7) % 50)});
+            if number % 3 == 0 {
+                line["metadata"] = json!({"n": number});
+            }
+            line.to_string() + "\n"
+        };
+        from.stream("/collections/news/documents", (0..50).map(line).collect()).await;
+        from.put("/collections/news/documents/short", json!({"text": "two words"})).await;
+        let (_, features) = from.post("/fingerprint", json!({"text": "a b c d e f"})).await;
+        let signed = settings["profile"] == "minhash";
+        if !signed {
+            from.put("/collections/news/documents/given", json!({"hash": features["hash"]})).await;
+        }
+        let has_passages = settings["passages"] == true;
+        let expected = if has_passages { found_by_passages(&from, "news").await } else { Vec::new() };
+        assert!(expected.iter().all(|found| found.as_array().unwrap().len() == 1), "{expected:?}");
+        let (succeeded, stderr) =
+            run(folder.path(), &["export", "--url", &from.url, "--collection", "news", "-o", "a.ndjson"])
+                .await;
+        assert!(succeeded, "{stderr}");
+        // The clock of the second server is past all times of the export.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        let to = Server::start(data[1].path()).await;
+        to.put("/collections/news", settings.clone()).await;
+        let (succeeded, stderr) =
+            run(folder.path(), &["import", "--url", &to.url, "--collection", "news", "a.ndjson"]).await;
+        assert!(succeeded, "{stderr}");
+        let exported = fs::read_to_string(folder.path().join("a.ndjson")).unwrap();
+        assert_eq!(to.get("/collections/news/export").await.text().await.unwrap(), exported);
+        if has_passages {
+            assert_eq!(found_by_passages(&to, "news").await, expected);
+        }
+        for line in exported.lines().skip(1) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let route = format!("/collections/news/documents/{}", line["id"].as_str().unwrap());
+            let (before, after) = (from.get(&route).await, to.get(&route).await);
+            assert_eq!(before.headers()["etag"], after.headers()["etag"], "{line}");
+            let [before, after]: [Value; 2] = [before.json().await.unwrap(), after.json().await.unwrap()];
+            assert_eq!(before, after);
+            assert_eq!(before["written_at"], line["exported"]["written_at"]);
+            assert_eq!(before["status"], line["exported"]["status"]);
+            assert_eq!(before["features"], line["exported"]["features"]);
+            let is_article = line["id"].as_str().unwrap().starts_with('a');
+            assert_eq!(line["exported"]["grams"].is_string(), is_article && has_passages, "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_an_export_has_and_a_collection_cannot_use_is_refused_before_it_is_read() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/news", json!({"passages": true})).await;
+    server.put("/collections/plain", json!({})).await;
+    server.post("/collections/news/documents", json!({"id": "a", "text": article(1)})).await;
+    let export = server.get("/collections/news/export").await.text().await.unwrap();
+    let array = format!("[{}]", export.trim_end().replace('\n', ","));
+    for (route, kind, body) in [
+        ("/collections/plain/documents", "application/x-ndjson", export.clone()),
+        ("/collections/plain/batch/documents", "application/json", array),
+    ] {
+        let request = server.client.post(format!("{}{route}", server.url)).header("content-type", kind);
+        let refused = request.body(body).send().await.unwrap();
+        assert_eq!(refused.status(), 422);
+        let problem: Value = refused.json().await.unwrap();
+        assert_eq!(problem["errors"][0]["pointer"], "/export/passages", "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("\"passages\": true"), "{problem}");
+    }
+    assert_eq!(server.json("/collections/plain").await["documents"], 0);
+
+    // Lines that cannot have come from an export.
+    let line: Value = serde_json::from_str(export.lines().nth(1).unwrap()).unwrap();
+    let header = export.lines().next().unwrap();
+    let with = |member: &str, value: Value| {
+        let mut other = line.clone();
+        other["id"] = json!("b");
+        other["exported"][member] = value;
+        other
+    };
+    let grams = line["exported"]["grams"].as_str().unwrap();
+    let mut text = with("features", json!(3));
+    for member in ["hash", "characters", "sketch"] {
+        text.as_object_mut().unwrap().remove(member);
+    }
+    text["text"] = json!(article(1));
+    let cases = [
+        (with("grams", json!(format!("{}{}", &grams[32..64], &grams[..32]))), "/exported/grams"),
+        (with("grams", json!("0".repeat(31))), "/exported/grams"),
+        (with("grams", json!(grams.repeat(2))), "/exported/grams"),
+        (with("status", json!("empty")), "/exported/status"),
+        (with("status", Value::Null), "/exported/status"),
+        (with("other", json!(1)), "/exported/other"),
+        (text, "/exported"),
+    ];
+    for (bad, pointer) in cases {
+        let lines = format!("{header}\n{bad}\n");
+        let (results, summary) = server.stream("/collections/news/documents", lines).await;
+        assert_eq!(summary["errors"], 1, "{bad} {results:?}");
+        assert_eq!(results[0]["error"]["errors"][0]["pointer"], pointer, "{bad} {results:?}");
+    }
+    // Its header may promise texts; then the line says it.
+    let header = header.replace("\"keep_text\":false", "\"keep_text\":true");
+    let (results, _) = server.stream("/collections/plain/documents", format!("{header}\n{line}\n")).await;
+    assert_eq!(results[0]["error"]["errors"][0]["pointer"], "/exported/grams", "{results:?}");
+}
+
+#[tokio::test]
+async fn a_time_of_writing_is_never_in_the_future_and_never_goes_back() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let store = async |at: &str| {
+        let exported = json!({"written_at": at});
+        let line = json!({"id": "a", "hash": "00000000000000ff", "exported": exported});
+        let lines = format!("{}\n{line}\n", json!({"export": {"profile": "copies-64"}}));
+        let (results, summary) = server.stream("/documents", lines).await;
+        assert_eq!(summary["errors"], 0, "{results:?}");
+        server.json("/documents/a").await["written_at"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(store("2020-01-02T03:04:05.678Z").await, "2020-01-02T03:04:05.678Z");
+    // It is stored already, so this is another write.
+    assert_eq!(store("2020-01-02T03:04:05.678Z").await, "2020-01-02T03:04:05.679Z");
+    assert_eq!(store("2019-01-01T00:00:00Z").await, "2020-01-02T03:04:05.680Z");
+    assert_eq!(store("2021-01-01T00:00:00Z").await, "2021-01-01T00:00:00.000Z");
+    let future = store("2999-01-01T00:00:00Z").await;
+    assert!(("2026".."2999").contains(&future.as_str()), "{future}");
+    // Without a header, the server alone says when a document was written.
+    let alone = json!({"id": "a", "hash": "00000000000000ff", "exported": {"written_at": future}});
+    let (_, summary) = server.stream("/documents", format!("{alone}\n")).await;
+    assert_eq!(summary["errors"], 1);
+    assert_eq!(server.put("/documents/a", alone).await.0, 422);
+}
+
+#[tokio::test]
+async fn an_export_says_what_it_does_not_have() {
+    let (data, folder) = (directory(), directory());
+    let server = Server::start(data.path()).await;
+    for (id, hash) in [("a", "00000000000000ff"), ("b", "00000000000000fe")] {
+        server.post("/documents", json!({"id": id, "hash": hash})).await;
+    }
+    let (succeeded, stderr) = run(folder.path(), &["export", "--url", &server.url, "-o", "a"]).await;
+    assert!(succeeded && !stderr.contains("mark"), "{stderr}");
+    let (status, marked) = server.post("/marks", json!({"marks": [{"ids": ["a", "b"]}]})).await;
+    assert!(status.is_success(), "{marked}");
+    let (succeeded, stderr) = run(folder.path(), &["export", "--url", &server.url, "-o", "b"]).await;
+    assert!(succeeded && stderr.starts_with("the collection has 1 mark, which"), "{stderr}");
+    let exported = fs::read_to_string(folder.path().join("b")).unwrap();
+    let header: Value = serde_json::from_str(exported.lines().next().unwrap()).unwrap();
+    assert_eq!(header["export"]["marks"], 1);
+}

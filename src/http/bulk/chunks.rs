@@ -63,10 +63,12 @@ impl Lines {
             None => self.lines.push((number, Ok(line))),
             Some(Err(problem)) => self.lines.push((number, Err(problem))),
             Some(Ok(section)) => {
+                let first = section.has_first_line.then_some(line);
                 // Of headers without a line between them the last one holds. Only that one is kept, so that
                 // a body of headers takes no memory.
                 self.sections.pop_if(|(from, _)| *from == self.lines.len());
                 self.sections.push((self.lines.len(), Arc::new(section)));
+                self.lines.extend(first.map(|line| (number, Ok(line))));
             }
         }
     }

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::clusters::PlacementOut;
 use super::content::{PageIn, check_size, one_content, page};
+use super::exported::ExportedIn;
 use super::features::FeatureIn;
 use super::few::Few;
 use super::found::{MatchOut, left_out};
@@ -20,7 +21,7 @@ use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, Placement, status};
 
 /// The members of a document to store, in the order of the contract.
-pub const DOCUMENT_MEMBERS: [&str; 14] = [
+pub const DOCUMENT_MEMBERS: [&str; 15] = [
     "id",
     "text",
     "html",
@@ -35,6 +36,7 @@ pub const DOCUMENT_MEMBERS: [&str; 14] = [
     "expires_in",
     "expires_at",
     "arrival",
+    "exported",
 ];
 
 /// A document to store: exactly one of text, html, hash, signature and features.
@@ -88,11 +90,24 @@ pub(in crate::http) struct DocumentIn {
     /// clusters has this field. Default: after all documents so far. A stored document keeps its own.
     #[schema(value_type = Option<Arrival>)]
     arrival: Option<Arrival>,
+    /// What else an export has of it. It is for lines and elements after the header of an export.
+    exported: Option<ExportedIn>,
 }
 
 impl DocumentIn {
     /// Converts it for the service.
     pub(in crate::http) fn offered(self, limits: &Limits) -> Result<Offered, Problem> {
+        if self.exported.is_some() {
+            let detail = "exported is for the documents of an export: send them as a stream or an array that \
+                          begins with the header, such as {\"export\": {\"profile\": \"copies-64@1\"}}, or \
+                          leave it out";
+            return Err(Problem::field(Code::InvalidField, "/exported", detail));
+        }
+        self.offered_in_export(limits)
+    }
+
+    /// The same for a line after the header of an export.
+    pub(in crate::http) fn offered_in_export(self, limits: &Limits) -> Result<Offered, Problem> {
         let html = page(self.html, self.page)?;
         let has_other =
             self.text.is_some() || html.is_some() || self.hash.is_some() || self.signature.is_some();
@@ -128,7 +143,8 @@ impl DocumentIn {
         let metadata = self.metadata.map(Metadata::into_string);
         let sketch = self.sketch.map(|sketch| sketch.0);
         let place = self.arrival.map(|arrival| arrival.0);
-        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place })
+        let exported = self.exported.map(ExportedIn::exported).transpose()?;
+        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, exported })
     }
 
     /// The same for a route with the id in the path.

@@ -6,11 +6,12 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use super::exported::ExportedIn;
 use super::filter::FilterParam;
 use super::hashes::{HashFormat, Hex};
 use super::values::{Arrival, Id, Metadata, SignatureHex, SketchHex, Timestamp};
 use crate::ids::HashForm;
-use crate::service::{CollectionInfo, CollectionSettings, Filter};
+use crate::service::{CollectionInfo, CollectionSettings, Exported, Filter};
 
 /// The most bytes of a header, which is read where it delays other requests.
 const HEADER_BYTES: usize = 16 << 10;
@@ -59,9 +60,13 @@ pub struct ExportHeader {
     /// The size in bytes of the sketches of documents without texts, if they have sketches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::http) sketch_bytes: Option<u16>,
-    /// Whether documents of the collection have the grams by which passages are found; an export has none.
+    /// Whether documents have the grams by which passages are found; of a text that is not kept, its line has
+    /// them.
     #[serde(default)]
-    passages: bool,
+    pub(in crate::http) passages: bool,
+    /// The number of marks of the collection, which are not in the export.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub marks: u64,
     /// Whether of near-duplicates only one each is in the export.
     #[serde(default)]
     representatives: bool,
@@ -71,6 +76,11 @@ pub struct ExportHeader {
     /// The version of the program that wrote it.
     #[serde(default)]
     version: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A header as a line.
@@ -94,6 +104,7 @@ impl ExportHeader {
             keep_text: Some(settings.keep_text),
             sketch_bytes: settings.sketch_bytes,
             passages: settings.boilerplate.is_some(),
+            marks: info.marks,
             representatives: params.representatives,
             hash_format: params.hash_format,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -138,7 +149,7 @@ impl ExportHeader {
 }
 
 /// A line of an export: a document that `POST /documents` accepts. It has the text if the collection stores
-/// texts, otherwise the hash with the sketch, or the signature.
+/// texts, otherwise the hash with the sketch, or the signature; and all else that is stored of it.
 #[derive(Debug, Serialize)]
 pub(in crate::http) struct ExportOut {
     id: Id,
@@ -158,9 +169,9 @@ pub(in crate::http) struct ExportOut {
     metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
-    /// Its place in the order of arrival, in a collection with clusters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arrival: Option<Arrival>,
+    /// Its place in the order of arrival.
+    arrival: Arrival,
+    exported: ExportedIn,
 }
 
 impl ExportOut {
@@ -170,7 +181,8 @@ impl ExportOut {
         settings: &CollectionSettings,
     ) -> ExportOut {
         let is_signed = settings.signatures.is_some();
-        let row = document.row;
+        let mut row = document.row;
+        let exported = Exported::of(&mut row).into();
         let has_no_text = row.text.is_none();
         let kept = row.sketch.filter(|_| has_no_text);
         let (signature, sketch) = if is_signed { (kept, None) } else { (None, kept) };
@@ -183,7 +195,8 @@ impl ExportOut {
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
             expires_at: row.expires_ms.map(Timestamp),
-            arrival: settings.clusters.as_ref().map(|_| Arrival(row.place)),
+            arrival: Arrival(row.place),
+            exported,
         }
     }
 }

@@ -12,7 +12,8 @@ use super::few::Few;
 use super::values::{Id, Timestamp};
 use crate::http::extract::Object;
 use crate::ids::seconds;
-use crate::service::{Bound, FieldCondition, Filter, Relation, Strict, told};
+use crate::service::{Bound, FieldCondition, Filter, Relation, Strict};
+use crate::wording::told;
 
 /// Maximum bytes of the metadata of a filter.
 const FILTER_BYTES: usize = 64 << 10;
@@ -72,7 +73,7 @@ impl<'de> Deserialize<'de> for FilterParam {
         let read = serde_json::from_str::<Object<FilterIn>>(&text).map_err(|error| {
             let detail = format!(
                 "filter is JSON such as {{\"metadata\": {{\"source\": \"rss\"}}}}, percent-encoded: {}",
-                told(&error).0
+                told(text.as_bytes(), &error).0
             );
             D::Error::custom(detail)
         });
@@ -93,7 +94,8 @@ fn conditions<'de, D: Deserializer<'de>>(
         );
         return Err(D::Error::custom(detail));
     }
-    let Strict(value) = serde_json::from_str(raw.get()).map_err(|error| D::Error::custom(told(&error).0))?;
+    let read = serde_json::from_str(raw.get());
+    let Strict(value) = read.map_err(|error| D::Error::custom(told(raw.get().as_bytes(), &error).0))?;
     if Strict::has_huge_number(&value) {
         let detail = "a number past 2^64 cannot be compared exactly; store it and filter by it as a string";
         return Err(D::Error::custom(detail));

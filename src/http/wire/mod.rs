@@ -9,6 +9,7 @@ mod compare;
 mod content;
 mod documents;
 mod export;
+mod exported;
 mod features;
 mod few;
 mod filter;

@@ -41,12 +41,12 @@ const SKETCH_DIGITS: RangeInclusive<usize> =
     2 * *SKETCH_BYTES.start() as usize..=2 * *SKETCH_BYTES.end() as usize;
 
 /// The hexadecimal digits of bytes, two per byte.
-fn digits(bytes: &[u8]) -> String {
+pub(super) fn hex_digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The bytes of hexadecimal digits, if their number is in this range and even.
-fn bytes(text: &str, range: &RangeInclusive<usize>) -> Option<Vec<u8>> {
+pub(super) fn hex_bytes(text: &str, range: &RangeInclusive<usize>) -> Option<Vec<u8>> {
     let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
     let read = || text.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect();
@@ -55,7 +55,7 @@ fn bytes(text: &str, range: &RangeInclusive<usize>) -> Option<Vec<u8>> {
 
 impl Serialize for SignatureHex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&digits(&self.0))
+        serializer.serialize_str(&hex_digits(&self.0))
     }
 }
 
@@ -68,13 +68,13 @@ impl<'de> Deserialize<'de> for SignatureHex {
                  /fingerprint returns it"
             ))
         };
-        bytes(&text, &(2..=SIGNATURE_DIGITS)).map(SignatureHex).ok_or_else(wrong)
+        hex_bytes(&text, &(2..=SIGNATURE_DIGITS)).map(SignatureHex).ok_or_else(wrong)
     }
 }
 
 impl Serialize for SketchHex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&digits(&self.0))
+        serializer.serialize_str(&hex_digits(&self.0))
     }
 }
 
@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for SketchHex {
                  returns it"
             ))
         };
-        bytes(&text, &SKETCH_DIGITS).map(SketchHex).ok_or_else(wrong)
+        hex_bytes(&text, &SKETCH_DIGITS).map(SketchHex).ok_or_else(wrong)
     }
 }
 
@@ -106,7 +106,7 @@ impl Serialize for Arrival {
 impl<'de> Deserialize<'de> for Arrival {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Arrival, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
-        let digits = bytes(&text, &(16..=16)).and_then(|bytes| bytes.try_into().ok());
+        let digits = hex_bytes(&text, &(16..=16)).and_then(|bytes| bytes.try_into().ok());
         let wrong =
             || de::Error::custom("arrival is a string of 16 hexadecimal digits; GET /export returns it");
         let place = u64::from_be_bytes(digits.ok_or_else(wrong)?);
@@ -305,7 +305,7 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 }
 
 /// Whether a fingerprint is reliable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, serde::Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Status)]
 pub(in crate::http) enum StatusOut {
