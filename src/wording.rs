@@ -8,7 +8,7 @@ mod json;
 use std::fmt;
 use std::time::Duration;
 
-pub use json::{not_json, told};
+pub use json::{Place, not_json, told};
 
 /// A count with its noun; see [`counted`].
 #[derive(Clone, Copy, Debug)]

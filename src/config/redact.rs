@@ -114,7 +114,10 @@ fn without_bare_user(text: &str) -> String {
     let start = before[..colon].rfind(is_end).map_or(0, |at| at + 1);
     let (user, password) = (&before[start..colon], &before[colon + 1..]);
     let is_user = !user.is_empty() && !user.contains(['/', '\\']);
-    if !is_user || password.is_empty() || password.starts_with(char::is_whitespace) || host.is_empty() {
+    let is_password = !password.is_empty() && !password.starts_with(char::is_whitespace);
+    // `name:part@2` has a version in place of a host.
+    let is_host = host.starts_with('[') || host.contains('.') || host.contains(char::is_alphabetic);
+    if !is_user || !is_password || !is_host {
         return text.to_owned();
     }
     format!("{}***@{host}", &before[..start])
@@ -150,6 +153,7 @@ mod tests {
             ("url is \"http://user:pa\\\"ss@host\"", "url is \"http://***@host\""),
             ("at http://user:pa\"ss@host", "at http://***@host"),
             ("KEY=user:pass@host", "KEY=***@host"),
+            ("\"user:pass@10.0.0.1:80\" and user:p@[::1]:80", "\"***@10.0.0.1:80\" and ***@[::1]:80"),
             ("a http://a:b@c and http://d:e@f", "a http://***@c and http://***@f"),
             ("one http://a:b@c\ntwo http://d:e@f", "one http://***@c\ntwo http://***@f"),
             ("at http://a:b@host/v1?key=1&b=2 now", "at http://***@host/v1?*** now"),
@@ -167,6 +171,7 @@ mod tests {
             "write to: admin@example.org",
             "/srv/@data/x: not found",
             "/srv/a:b@c: not found",
+            "no profile \"co:pies@2\"; there is \"a@1\"",
             "package @scope/name@1.2: unknown",
             "no http://localhost: is it up? ask me@example.org",
             "http://localhost:8080/documents/a@b: not found",

@@ -21,7 +21,7 @@ use super::encoding;
 use super::error::{Code, Problem};
 use super::route::Matched;
 use crate::ids::{CollectionName, DocumentId};
-use crate::wording::{self, HUGE, NUMBER, plain, told};
+use crate::wording::{self, HUGE, NUMBER, Place, plain, told};
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -210,11 +210,11 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         let inner = error.into_inner();
         // What is no JSON is named first: a member that holds it may be unknown, too.
         if let Some((message, place)) = wording::not_json(bytes) {
-            return malformed(&message, &place);
+            return malformed(&message, place);
         }
         let (message, place) = told(bytes, &inner);
         if !inner.is_data() {
-            return malformed(&message, &place);
+            return malformed(&message, place);
         }
         let detail = plain(&message);
         let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
@@ -225,16 +225,16 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         let is_of_form =
             detail.starts_with("missing field") || forms.iter().any(|form| detail.ends_with(form));
         let way_out = if is_of_form { "; /docs has the form of each body" } else { "" };
-        Problem::field(code_of(&detail), pointer, detail + &place + way_out)
+        Problem::field(code_of(&detail), pointer, format!("{detail}{place}{way_out}"))
     })?;
     deserializer.end().map_err(|error| {
         let (message, place) = told(bytes, &error);
-        malformed(&message, &place)
+        malformed(&message, place)
     })?;
     Ok(value)
 }
 
-fn malformed(message: &str, place: &str) -> Problem {
+fn malformed(message: &str, place: Place) -> Problem {
     Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {message}{place}"))
 }
 

@@ -10,6 +10,43 @@ use std::fmt;
 use memchr::{memchr_iter, memrchr};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+/// The most characters of a word that a message shows.
+const SHOWN: usize = 30;
+
+/// Where a text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The number of the byte, from 0.
+    pub at: usize,
+    /// The line, from 1.
+    pub line: usize,
+    /// The character of the line, from 1.
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    /// A document of a stream has one line, and its index identifies it, so the first line is not named.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place { line: 1, column, .. } => write!(f, " (column {column})"),
+            Place { line, column, .. } => write!(f, " (line {line}, column {column})"),
+        }
+    }
+}
+
+impl Place {
+    fn of(text: &[u8], at: usize) -> Place {
+        let before = &text[..at.min(text.len())];
+        let start = memrchr(b'\n', before).map_or(0, |end| end + 1);
+        let is_start = |byte: &&u8| **byte & 0xc0 != 0x80;
+        Place {
+            at,
+            line: 1 + memchr_iter(b'\n', before).count(),
+            column: 1 + before[start..].iter().filter(is_start).count(),
+        }
+    }
+}
+
 /// The first part of a text that is not JSON: what is wrong, and the place, as [`told`] returns them. `None`
 /// if all of it is JSON.
 ///
@@ -20,22 +57,19 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 /// use lookalike::wording::not_json;
 ///
 /// let (what, place) = not_json(br#"{"id": "a", "score": NaN}"#).unwrap();
-/// assert_eq!(what, "NaN is not JSON: write null");
-/// assert_eq!(place, " (column 22)");
+/// assert_eq!(format!("{what}{place}"), "NaN is not JSON: write null (column 22)");
 /// assert!(not_json(br#"{"id": "a", "score": null}"#).is_none());
 /// ```
-pub fn not_json(text: &[u8]) -> Option<(String, String)> {
+pub fn not_json(text: &[u8]) -> Option<(String, Place)> {
     serde_json::from_slice::<Checked>(text).err().map(|error| told(text, &error))
 }
 
 /// The message of an error about this text, and the place of the error, separately, so that the place does
 /// not read as a part of the sentence. Limits of the parser are explained.
-pub fn told(text: &[u8], error: &serde_json::Error) -> (String, String) {
+pub fn told(text: &[u8], error: &serde_json::Error) -> (String, Place) {
     let (said, line, column) = (error.to_string(), error.line(), error.column());
-    let Some(message) = said.strip_suffix(&format!(" at line {line} column {column}")) else {
-        return (said, String::new());
-    };
     let at = offset(text, line, column);
+    let message = said.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&said);
     let (message, at) = match message {
         "recursion limit exceeded" => ("it is nested more than 127 deep; make it flatter".to_owned(), at),
         "number out of range" => {
@@ -44,20 +78,9 @@ pub fn told(text: &[u8], error: &serde_json::Error) -> (String, String) {
         "lone leading surrogate in hex escape" | "unexpected end of hex escape" => half(text, at),
         "invalid unicode code point" => not_utf8(text, at),
         "EOF while parsing a value" if text.trim_ascii().is_empty() => ("it is empty".to_owned(), at),
-        message => word(text, at).filter(|_| error.is_syntax()).unwrap_or_else(|| (message.to_owned(), at)),
+        message => word(text, at, message).unwrap_or_else(|| (message.to_owned(), at)),
     };
-    (message, place(text, at))
-}
-
-/// The place of the byte number `at` of a text. A document of a stream has one line, and its index identifies
-/// it, so the first line is not named.
-fn place(text: &[u8], at: usize) -> String {
-    let before = &text[..at.min(text.len())];
-    let line = 1 + memchr_iter(b'\n', before).count();
-    let start = memrchr(b'\n', before).map_or(0, |end| end + 1);
-    let is_start = |byte: &&u8| **byte & 0xc0 != 0x80;
-    let column = 1 + before[start..].iter().filter(is_start).count();
-    if line > 1 { format!(" (line {line}, column {column})") } else { format!(" (column {column})") }
+    (message, Place::of(text, at))
 }
 
 /// The number of the byte at this line and column, which counts bytes from 1, or of the first byte of its
@@ -74,35 +97,35 @@ fn offset(text: &[u8], line: usize, column: usize) -> usize {
     at
 }
 
-/// What the word at this place is, if it is one that other languages have, and where it begins.
-fn word(text: &[u8], at: usize) -> Option<(String, usize)> {
-    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-_".contains(byte);
+/// What stands at this place, if that says more than the message of the parser, and where it begins.
+fn word(text: &[u8], at: usize, message: &str) -> Option<(String, usize)> {
+    let is_value = ["expected value", "expected ident", "invalid number"].contains(&message);
+    let is_name = message == "key must be a string";
+    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte >= 0x80 || b"+-_.$".contains(byte);
+    let what = match text.get(at)? {
+        b'\'' if is_name || is_value => "names and texts have double quotes in JSON, not single ones",
+        b'/' | b'#' if is_name || is_value || message.starts_with("expected `,`") => "JSON has no comments",
+        first if is_name && is_of_word(first) => "names have double quotes in JSON",
+        _ if is_value => return value(text, at, is_of_word),
+        _ => return None,
+    };
+    Some((what.to_owned(), at))
+}
+
+/// The word around a place that is no value of JSON. The parser stops within a word.
+fn value(text: &[u8], at: usize, is_of_word: impl Fn(&u8) -> bool) -> Option<(String, usize)> {
     let begin = at - text[..at].iter().rev().take_while(|byte| is_of_word(byte)).count();
     let length = text[begin..].iter().take_while(|byte| is_of_word(byte)).count();
     let word = std::str::from_utf8(&text[begin..begin + length]).ok()?;
+    if word.is_empty() || word.starts_with('\u{feff}') || word.chars().count() > SHOWN {
+        return None;
+    }
     let instead = match word.trim_start_matches(['+', '-']).to_ascii_lowercase().as_str() {
         "nan" | "inf" | "infinity" | "none" | "null" | "nil" | "undefined" => ": write null",
-        "true" => ": write true",
-        "false" => ": write false",
-        _ => {
-            let what = match (text.get(at)?, word) {
-                (b'\'', _) => "JSON has strings and names in double quotation marks",
-                (b'/' | b'#', _) => "JSON has no comments",
-                (_, "") => return None,
-                _ if is_before_colon(&text[begin + length..]) => {
-                    "the name of a member stands in double quotation marks"
-                }
-                _ => return None,
-            };
-            return Some((what.to_owned(), begin));
-        }
+        "true" | "false" => ": write it in small letters",
+        _ => "",
     };
     Some((format!("{word} is not JSON{instead}"), begin))
-}
-
-/// Whether a colon follows.
-fn is_before_colon(text: &[u8]) -> bool {
-    text.trim_ascii_start().starts_with(b":")
 }
 
 /// The escape before this place that is only half of a character.
@@ -191,7 +214,7 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> String {
-        not_json(text.as_bytes()).map_or_else(String::new, |(message, place)| message + &place)
+        not_json(text.as_bytes()).map_or_else(String::new, |(message, place)| format!("{message}{place}"))
     }
 
     #[test]
@@ -213,12 +236,13 @@ mod tests {
             ("[1,\n\n  Infinity]", format!("Infinity is not JSON{number} (line 3, column 3)")),
             ("[None]", "None is not JSON: write null (column 2)".to_owned()),
             ("[undefined]", "undefined is not JSON: write null (column 2)".to_owned()),
-            ("[True, False]", "True is not JSON: write true (column 2)".to_owned()),
-            ("['a']", "JSON has strings and names in double quotation marks (column 2)".to_owned()),
-            ("{'a': 1}", "JSON has strings and names in double quotation marks (column 2)".to_owned()),
-            ("{a: 1}", "the name of a member stands in double quotation marks (column 2)".to_owned()),
+            ("[True, False]", "True is not JSON: write it in small letters (column 2)".to_owned()),
+            ("['a']", "names and texts have double quotes in JSON, not single ones (column 2)".to_owned()),
+            ("{'a': 1}", "names and texts have double quotes in JSON, not single ones (column 2)".to_owned()),
+            ("{a: 1}", "names have double quotes in JSON (column 2)".to_owned()),
+            ("[01, .5]", "01 is not JSON (column 2)".to_owned()),
             ("{\"a\": 1 // x\n}", "JSON has no comments (column 9)".to_owned()),
-            ("[x]", "expected value (column 2)".to_owned()),
+            ("[x]", "x is not JSON (column 2)".to_owned()),
             ("[1, ]", "trailing comma (column 5)".to_owned()),
             (" \n", "it is empty (line 2, column 1)".to_owned()),
         ] {
@@ -246,7 +270,10 @@ mod tests {
     #[test]
     fn a_byte_that_is_not_utf8_is_named() {
         let (message, place) = not_json(b"{\"a\": \"caf\xe9\"}").unwrap();
-        assert_eq!(message + &place, "the byte 0xe9 is not UTF-8, the charset of JSON (column 11)");
+        assert_eq!(
+            format!("{message}{place}"),
+            "the byte 0xe9 is not UTF-8, the charset of JSON (column 11)"
+        );
     }
 
     #[test]

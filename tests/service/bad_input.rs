@@ -109,7 +109,7 @@ fn bodies() -> Vec<Case> {
             "Python in place of JSON",
             "/similar",
             "{'text': 'x'}",
-            (400, "malformed_request", "double quotation marks", ""),
+            (400, "malformed_request", "double quotes", ""),
         ),
         post(
             "what only an export has, without its header",
@@ -377,7 +377,7 @@ fn bodies() -> Vec<Case> {
             "a lone surrogate",
             "/fingerprint",
             r#"{"text":"\ud800"}"#,
-            (400, "malformed_request", "hex escape", ""),
+            (400, "malformed_request", "half of a character", ""),
         ),
     ]
 }

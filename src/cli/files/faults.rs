@@ -4,87 +4,32 @@
 use serde_json::error::Category;
 
 use super::{Reason, Unread};
-use crate::wording;
-
-/// The most characters of a record that a message shows.
-const SHOWN: usize = 30;
+use crate::wording::{self, Place};
 
 /// The fault of a record that is not a JSON object.
 pub(super) fn fault(text: &str, error: &serde_json::Error) -> Unread {
     if text.trim_start().starts_with('[') {
         return Reason::Object.because("a JSON array in place of an object");
     }
-    let message = error.to_string();
-    let message = message.split_once(" at line ").map_or(&*message, |(message, _)| message);
-    let (line, mut at) = place(text, error);
-    let word =
-        word(text, at).filter(|_| ["expected value", "expected ident", "invalid number"].contains(&message));
-    // The parser stops within a word.
-    at = word.map_or(at, |(from, _)| from);
-    let column = text[line..at].chars().count() + 1;
-    let lines = text[..line].matches('\n').count();
-    let place = if lines == 0 {
-        format!("column {column}")
-    } else {
-        format!("line {} of it, column {column}", lines + 1)
-    };
+    let (message, Place { at, line, column }) = wording::told(text.as_bytes(), error);
+    let place =
+        if line == 1 { format!("column {column}") } else { format!("line {line} of it, column {column}") };
     if error.classify() == Category::Data {
-        return Reason::Object.because(format!("not a JSON object: {}", wording::plain(message)));
+        return Reason::Object.because(format!("not a JSON object: {}", wording::plain(&message)));
     }
-    if let Some((_, word)) = word {
-        let help = match word {
-            "NaN" | "nan" | "Infinity" | "-Infinity" | "inf" | "-inf" | "None" | "undefined" => {
-                ": write null"
-            }
-            "True" | "False" => ": write it in small letters",
-            _ => "",
-        };
-        return Reason::Json.because(format!("{word} is not JSON{help} ({place})"));
+    if message.contains(" is not JSON") {
+        return Reason::Json.because(format!("{message} ({place})"));
     }
-    let is_name = message == "key must be a string";
-    let why = match text[at..].chars().next() {
-        Some('\u{feff}') => "a byte order mark within the record",
-        Some('\'') if is_name || message == "expected value" => {
-            "names and texts have double quotes in JSON, not single ones"
-        }
-        Some(first) if is_name && is_of_word(first) => "names have double quotes in JSON",
-        _ => match message {
-            "trailing characters" => "something follows the object",
-            "EOF while parsing a string" => "it ends within a string",
-            "EOF while parsing an object" => "it ends within an object",
-            "EOF while parsing a list" => "it ends within an array",
-            "EOF while parsing a value" => "it ends before a value",
-            _ if message.contains("surrogate") => "a name has a lone surrogate, half of a character",
-            _ => &wording::plain(message),
-        },
+    let why = match &*message {
+        _ if text[at..].starts_with('\u{feff}') => "a byte order mark within the record",
+        "trailing characters" => "something follows the object",
+        "EOF while parsing a string" => "it ends within a string",
+        "EOF while parsing an object" => "it ends within an object",
+        "EOF while parsing a list" => "it ends within an array",
+        "EOF while parsing a value" => "it ends before a value",
+        message => &wording::plain(message),
     };
     Reason::Json.because(format!("not a JSON object: {why} ({place})"))
-}
-
-/// Where the line of a fault begins, and where the fault is.
-fn place(text: &str, error: &serde_json::Error) -> (usize, usize) {
-    let before = text.split_inclusive('\n').take(error.line().saturating_sub(1));
-    let line: usize = before.map(str::len).sum();
-    let mut at = (line + error.column().saturating_sub(1)).min(text.len());
-    // The parser counts bytes.
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    (line, at)
-}
-
-fn is_of_word(character: char) -> bool {
-    character.is_alphanumeric() || "_$+-.".contains(character)
-}
-
-/// The word around a place, and where it begins.
-fn word(text: &str, at: usize) -> Option<(usize, &str)> {
-    let from = text[..at]
-        .rfind(|c| !is_of_word(c))
-        .map_or(0, |before| before + text[before..].chars().next().map_or(1, char::len_utf8));
-    let end = text[at..].find(|c| !is_of_word(c)).map_or(text.len(), |end| at + end);
-    let word = Some(&text[from..end]).filter(|word| !word.is_empty() && word.chars().count() <= SHOWN);
-    word.map(|word| (from, word))
 }
 
 /// The half of a character that stands alone in a JSON string, as its escape.
@@ -136,7 +81,7 @@ mod tests {
             (r#"{"a":1}{"b":2}"#, "something follows the object (column 8)"),
             (r#"{"a":"b"#, "ends within a string"),
             (r#"{"a":1 "b":2}"#, "column 8"),
-            (r#"{"\ud83d":1}"#, "a name has a lone surrogate"),
+            (r#"{"\ud83d":1}"#, "half of a character (a lone surrogate)"),
             ("{\"a\":1,\n \"b\":NaN}", "NaN is not JSON: write null (line 2 of it, column 6)"),
             ("7", "not a JSON object: invalid type"),
             ("[{}]", "a JSON array in place of an object"),
