@@ -111,12 +111,6 @@ fn bodies() -> Vec<Case> {
             "{'text': 'x'}",
             (400, "malformed_request", "double quotes", ""),
         ),
-        post(
-            "what only an export has, without its header",
-            "/documents",
-            r#"{"hash":"00000000000000ff","exported":{"written_at":"2020-01-01T00:00:00Z"}}"#,
-            (422, "invalid_field", "begins with the header", "/exported"),
-        ),
         post("no body", "/documents", "", (400, "malformed_request", "it is empty", "")),
         post("a number for a document", "/documents", "7", (422, "invalid_field", "expected an object", "")),
         post(

@@ -27,7 +27,11 @@ async fn imported(server: &Server, folder: &Path, name: &str, arguments: &[&str]
     command.current_dir(folder);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let export = server.get(&format!("/collections/{name}/export")).await.text().await.unwrap();
-    let documents = export.lines().skip(1).map(|line| serde_json::from_str(line).unwrap());
+    let documents = export.lines().skip(1).map(|line| {
+        let mut document: Value = serde_json::from_str(line).unwrap();
+        ["arrival", "exported"].map(|name| document.as_object_mut().unwrap().remove(name));
+        document
+    });
     (documents.collect(), String::from_utf8(output.stderr).unwrap())
 }
 

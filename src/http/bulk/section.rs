@@ -73,9 +73,7 @@ impl Section {
             return Err(problem.clone());
         }
         let document: DocumentIn = in_form(form.or(self.form), || parse_object(line))?;
-        let is_of_export = self.profile.is_some();
-        let mut offered =
-            if is_of_export { document.offered_in_export(limits)? } else { document.offered(limits)? };
+        let mut offered = document.offered(limits)?;
         if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
             offered.profile = offered.profile.or_else(|| self.profile.clone());
         }

@@ -90,24 +90,13 @@ pub(in crate::http) struct DocumentIn {
     /// clusters has this field. Default: after all documents so far. A stored document keeps its own.
     #[schema(value_type = Option<Arrival>)]
     arrival: Option<Arrival>,
-    /// What else an export has of it. It is for lines and elements after the header of an export.
+    /// What else an export has of it.
     exported: Option<ExportedIn>,
 }
 
 impl DocumentIn {
     /// Converts it for the service.
     pub(in crate::http) fn offered(self, limits: &Limits) -> Result<Offered, Problem> {
-        if self.exported.is_some() {
-            let detail = "exported is for the documents of an export: send them as a stream or an array that \
-                          begins with the header, such as {\"export\": {\"profile\": \"copies-64@1\"}}, or \
-                          leave it out";
-            return Err(Problem::field(Code::InvalidField, "/exported", detail));
-        }
-        self.offered_in_export(limits)
-    }
-
-    /// The same for a line after the header of an export.
-    pub(in crate::http) fn offered_in_export(self, limits: &Limits) -> Result<Offered, Problem> {
         let html = page(self.html, self.page)?;
         let has_other =
             self.text.is_some() || html.is_some() || self.hash.is_some() || self.signature.is_some();
