@@ -97,7 +97,7 @@ async fn import_reports_invalid_lines_and_reads_compressed_files() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(
-        stderr.contains("documents.jsonl.gz:701: malformed_request")
+        stderr.contains("documents.jsonl.gz:701: oops is not JSON (column 1)")
             && stderr.contains("1000 created")
             && stderr.contains("1 bad line"),
         "{stderr}"

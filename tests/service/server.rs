@@ -306,10 +306,13 @@ impl Server {
         (lines, summary)
     }
 
-    /// The documents of an export, one per line, as [`without_header`] returns them.
+    /// The documents of an export, one per line, without its header, and without their times of writing and
+    /// their order of arrival, which differ if they are stored twice.
     #[allow(dead_code, reason = "not for tests/traces")]
     pub async fn export(&self, route: &str) -> String {
-        without_header(&self.get(route).await.text().await.unwrap())
+        let documents = without_header(&self.get(route).await.text().await.unwrap());
+        let without_times = |line: &str| line.split(",\"arrival\":").next().unwrap().to_owned() + "}\n";
+        documents.lines().map(without_times).collect()
     }
 
     /// The number of documents in the default collection.
@@ -325,13 +328,11 @@ impl Drop for Server {
     }
 }
 
-/// The documents of an export, without its header, and without their order of arrival and times of writing,
-/// which differ if they are stored twice.
+/// The documents of an export, without its header.
 pub fn without_header(export: &str) -> String {
     let (header, documents) = export.split_once('\n').unwrap();
     assert!(header.starts_with("{\"export\":{\"collection\":"), "{header}");
-    let without_times = |line: &str| line.split(",\"arrival\":").next().unwrap().to_owned() + "}\n";
-    documents.lines().map(without_times).collect()
+    documents.to_owned()
 }
 
 /// Reads the log up to the line with the address. Returns `None` if the log ends without one.

@@ -219,25 +219,16 @@ impl Wants for Maker {
         How { charset, delimiter: None, is_page, block: BATCH_BYTES, keeps_originals: true }
     }
 
-    fn columns(&self, names: &[String]) -> Result<Vec<String>, String> {
+    fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread> {
         let (content, option) = match &self.hash_field {
             Some(name) => (name, "--hash-field"),
             None => (&self.text_field, "--text-field"),
         };
-        let id = Some(&*self.id_field).filter(|id| self.needs_id || names.iter().any(|name| name == id));
-        let used = [
-            Some((&**content, option)),
-            id.map(|id| (id, "--id-field")),
-            self.keep.field().map(|key| (key, "--keep")),
-        ];
-        let cells = names.iter().map(|_| Value::Text("-"));
-        let row = Fields::of_row(names, cells);
-        used.into_iter()
-            .flatten()
-            .map(|(name, option)| {
-                row.needed(name, option).map(|_| name.to_owned()).map_err(|unread| unread.detail)
-            })
-            .collect()
+        let id = Some(&*self.id_field).filter(|id| self.needs_id || row.get(id).is_some());
+        let key = self.keep.field().map(|key| (key, "--keep"));
+        let used = [Some((&**content, option)), id.map(|id| (id, "--id-field")), key];
+        let name = |(name, option): (&str, &str)| row.needed(name, option).map(|_| name.to_owned());
+        used.into_iter().flatten().map(name).collect()
     }
 
     fn refuses(&self, header: &ExportHeader) -> Option<String> {

@@ -12,8 +12,8 @@ use encoding_rs::{Encoding, UTF_8};
 use super::lines::records_of_json;
 use super::magic::refuse_foreign;
 use super::{
-    About, Content, Format, InUtf8, Opens, Places, Raw, Reading, Table, archive, in_utf8, parquet, unpacked,
-    with_originals, wrong,
+    About, Content, Fields, Format, InUtf8, Opens, Places, Raw, Reading, Table, Unread, Value, archive,
+    in_utf8, parquet, unpacked, with_originals, wrong,
 };
 use crate::http::ExportHeader;
 
@@ -48,11 +48,11 @@ pub(in crate::cli) struct How {
 pub(in crate::cli) trait Wants {
     fn how(&self) -> How;
 
-    /// The columns that are used of a table with these.
+    /// The columns that are used of a table with those of this row, which has no values yet.
     ///
     /// # Errors
     /// If one is missing.
-    fn columns(&self, names: &[String]) -> Result<Vec<String>, String>;
+    fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread>;
 
     /// Why an export with this header is not read; `None` if it is.
     fn refuses(&self, header: &ExportHeader) -> Option<String>;
@@ -72,7 +72,7 @@ pub(in crate::cli) struct Cut<'a> {
 impl Cut<'_> {
     /// The records of a file of any format except Parquet.
     pub(in crate::cli) fn records(&mut self, (mut read, places): (Reading<'_>, Places)) -> io::Result<()> {
-        refuse_foreign(&mut read)?;
+        refuse_foreign(&mut read, self.format, self.wants.how().charset.is_some())?;
         match self.format {
             Format::Jsonl => {
                 let Some((begun, about)) = self.begun(read)? else { return Ok(()) };
@@ -105,7 +105,7 @@ impl Cut<'_> {
         let Some((InUtf8 { read, originals, encoding, .. }, _)) = self.begun(read)? else { return Ok(()) };
         let mut table = opened(read, self.format, self.wants)?.with_originals(originals);
         let columns = table.names();
-        used(&columns, self.wants).map_err(wrong)?;
+        used(&columns, Value::Text(""), self.wants).map_err(wrong)?;
         let about = Arc::new(About { encoding, columns });
         let header = Content::Header(table.header().to_vec());
         let mut is_wanted = self.pass(0, header, &about);
@@ -117,7 +117,7 @@ impl Cut<'_> {
 
     /// The rows of a Parquet file.
     pub(in crate::cli) fn rows<F: Opens + ?Sized>(&mut self, path: &F) -> io::Result<()> {
-        let columns = used(&parquet::columns(path)?, self.wants).map_err(wrong)?;
+        let columns = used(&parquet::columns(path)?, Value::Column, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = parquet::rows(path, &names)?;
         let about = Arc::new(About { encoding: UTF_8, columns });
@@ -167,8 +167,9 @@ fn opened<'r>(read: Reading<'r>, format: Format, wants: &dyn Wants) -> io::Resul
 ///
 /// # Errors
 /// If one is missing, or two have its name.
-fn used(names: &[String], wants: &dyn Wants) -> Result<Vec<String>, String> {
-    let used = wants.columns(names)?;
+fn used(names: &[String], value: Value<'_>, wants: &dyn Wants) -> Result<Vec<String>, String> {
+    let row = Fields::of_row(names, names.iter().map(|_| value));
+    let used = wants.columns(&row).map_err(|unread| unread.detail)?;
     match used.iter().find(|wanted| names.iter().filter(|name| name == wanted).count() > 1) {
         Some(name) => Err(format!(
             "two columns have the name {name:?}, and which one is meant is unknown: rename one of them"
@@ -195,5 +196,6 @@ pub(in crate::cli) fn check_columns<F: Opens + ?Sized>(
         Format::Parquet => parquet::columns(path),
         _ => return Ok(()),
     };
-    names.map_or(Ok(()), |names| used(&names, wants).map(drop))
+    let value = if format == Format::Parquet { Value::Column } else { Value::Text("") };
+    names.map_or(Ok(()), |names| used(&names, value, wants).map(drop))
 }

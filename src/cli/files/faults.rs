@@ -20,8 +20,16 @@ pub(super) fn fault(text: &str, error: &serde_json::Error) -> Unread {
     if message.contains(" is not JSON") {
         return Reason::Json.because(format!("{message} ({place})"));
     }
+    let (before, rest) = text.split_at(at);
     let why = match &*message {
-        _ if text[at..].starts_with('\u{feff}') => "a byte order mark within the record",
+        _ if rest.starts_with('\u{feff}') => "a byte order mark within the record",
+        "expected value" if rest.starts_with([']', '}']) && before.trim_ascii_end().ends_with(',') => {
+            "trailing comma"
+        }
+        "trailing characters" if before.ends_with('\r') => {
+            "a carriage return alone does not end a line: end lines with line feeds"
+        }
+        "trailing characters" if rest.starts_with(',') => "a comma follows the object",
         "trailing characters" => "something follows the object",
         "EOF while parsing a string" => "it ends within a string",
         "EOF while parsing an object" => "it ends within an object",
@@ -79,6 +87,10 @@ mod tests {
             ("{\"a\":\"b\tc\"}", "control character"),
             ("{\"a\":\u{feff}1}", "a byte order mark within the record (column 6)"),
             (r#"{"a":1}{"b":2}"#, "something follows the object (column 8)"),
+            (r#"{"a":1},"#, "a comma follows the object (column 8)"),
+            ("{\"a\":1}\r{\"b\":2}", "a carriage return alone does not end a line"),
+            ("// comment", "JSON has no comments (column 1)"),
+            ("{ # comment", "JSON has no comments (column 3)"),
             (r#"{"a":"b"#, "ends within a string"),
             (r#"{"a":1 "b":2}"#, "column 8"),
             (r#"{"\ud83d":1}"#, "half of a character (a lone surrogate)"),

@@ -12,6 +12,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::faults::{fault, lone_surrogate};
+use super::names::shown_bytes;
 use super::{Reason, Unread, fitting};
 use crate::ids::DocumentId;
 
@@ -28,6 +29,8 @@ pub(in crate::cli) enum Value<'a> {
     Text(&'a str),
     /// A value that is missing in a row of Parquet.
     Null,
+    /// A column of Parquet before its values are known: it may have fields of any name.
+    Column,
 }
 
 impl<'a> Value<'a> {
@@ -36,7 +39,7 @@ impl<'a> Value<'a> {
         match self {
             Value::Json(json) => json.into(),
             Value::Text(text) => quoted(text).into(),
-            Value::Null => "null".into(),
+            Value::Null | Value::Column => "null".into(),
         }
     }
 
@@ -48,6 +51,7 @@ impl<'a> Value<'a> {
     pub(in crate::cli) fn string(self) -> Result<Cow<'a, str>, Option<serde_json::Error>> {
         match self {
             Value::Text(text) => Ok(text.into()),
+            Value::Column => Ok("".into()),
             Value::Json(json) if json.starts_with('"') => match memchr::memchr(b'\\', json.as_bytes()) {
                 None => Ok(json.trim_matches('"').into()),
                 Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(Some),
@@ -104,8 +108,11 @@ impl<'a> Fields<'a> {
         let own = |wanted: &str| self.all.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
         own(name).or_else(|| {
             let (outer, inner) = name.split_once('.')?;
-            let Value::Json(object) = own(outer)? else { return None };
-            Fields { what: self.what, all: members(object).ok()? }.get(inner)
+            match own(outer)? {
+                Value::Json(object) => Fields { what: self.what, all: members(object).ok()? }.get(inner),
+                Value::Column => Some(Value::Column),
+                Value::Text(_) | Value::Null => None,
+            }
         })
     }
 
@@ -159,7 +166,7 @@ impl<'a> Fields<'a> {
             _ => value.string().map(|text| fitting(&text)).map_err(|error| {
                 broken_character(value).filter(|_| error.is_some()).unwrap_or_else(|| {
                     let shown: String = value.json().chars().take(40).collect();
-                    format!("is {shown}; an id is a text or an integer")
+                    format!("is {}; an id is a text or an integer", shown_bytes(shown.as_bytes()))
                 })
             }),
         };
@@ -224,9 +231,14 @@ pub(in crate::cli) fn members(json: &str) -> serde_json::Result<Vec<(Cow<'_, str
 /// The error of a field, or of another `what`, that a record does not have, with those that it has.
 pub(in crate::cli) fn missing<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
     const LISTED: usize = 10;
-    let mut names: Vec<&str> = names.take(LISTED + 1).collect();
+    // Blanks around a name are seen only between quotation marks.
+    let quoted = |name: &str| match name.trim() == name && !name.is_empty() {
+        true => shown_bytes(name.as_bytes()),
+        false => format!("{name:?}"),
+    };
+    let mut names: Vec<String> = names.take(LISTED + 1).map(quoted).collect();
     if names.len() > LISTED {
-        names[LISTED] = "…";
+        names[LISTED] = "…".to_owned();
     }
     if names.is_empty() {
         return format!("there is no {what} {name:?}: there is none at all");

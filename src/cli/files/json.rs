@@ -19,7 +19,7 @@ const AHEAD: usize = 64 << 10;
 pub(super) enum Begin {
     /// With an array.
     Array,
-    /// With an object over many lines, as `jq` writes it.
+    /// With an object over many lines, as `jq` writes it, or with several in one line.
     Objects,
     /// With anything else.
     Lines,
@@ -63,16 +63,23 @@ fn is_spread(read: &mut Reading<'_>, before: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// The same of the first bytes of an object; `None` if they are too few. A line that is damaged ends within a
-/// string, or the next one begins with another object.
+/// The same of the first bytes of an object, or whether another one follows in its line; `None` if they are
+/// too few. A line that is damaged ends within a string, or the next one begins with another object.
 fn spread(bytes: &[u8]) -> Option<bool> {
-    let (first, rest) = bytes.split_at(memchr(b'\n', bytes)?);
-    match serde_json::from_slice::<IgnoredAny>(first) {
-        Err(error) if error.is_eof() && !error.to_string().contains("string") => {
+    let end = memchr(b'\n', bytes);
+    let (first, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let mut values = serde_json::Deserializer::from_slice(first).into_iter::<IgnoredAny>();
+    match values.next()? {
+        Ok(_) => match first[values.byte_offset()..].trim_ascii_start() {
+            [] => end.map(|_| false),
+            after => Some(after.starts_with(b"{")),
+        },
+        Err(error) if error.is_eof() => {
+            end?;
             let next = rest.iter().find(|byte| !byte.is_ascii_whitespace())?;
-            Some(matches!(next, b'"' | b'}'))
+            Some(!error.to_string().contains("string") && matches!(next, b'"' | b'}'))
         }
-        _ => Some(false),
+        Err(_) => Some(false),
     }
 }
 
@@ -367,6 +374,10 @@ mod tests {
             serde_json::json!({"text": "}\n{"}),
         ];
         let texts: Vec<String> = values.iter().map(of).collect();
+        assert_eq!(
+            begun("{\"a\":1}{\"b\":2}", 4).1,
+            [(1, "{\"a\":1}".to_owned()), (1, "{\"b\":2}".to_owned())]
+        );
         for between in ["\n", "\n\n", "", " ", "\r\n"] {
             let whole = format!("\n {}\n", texts.join(between));
             for buffer in [1, 3, 17, 4096] {
@@ -391,6 +402,10 @@ mod tests {
             ("\n[{\n\"a\":1}]", Begin::Array),
             ("{\"a\":1,\n \"b\":2}", Begin::Objects),
             ("{\r\n\r\n}", Begin::Objects),
+            ("{\"a\":1} {\"b\":2}\n", Begin::Objects),
+            ("{\"a\":1}{\"b\":\"cut", Begin::Objects),
+            ("{\"a\":1},\n{\"b\":2}", Begin::Lines),
+            ("{\"a\":1} x\n{\"b\":2}", Begin::Lines),
         ] {
             for buffer in [1, 4096] {
                 assert_eq!(begun(text, buffer).0, expected, "{text}");

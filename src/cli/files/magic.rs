@@ -8,7 +8,9 @@ use super::tar::APPLE_DOUBLE;
 use super::{Format, Packing, Reading, is_input, wrong};
 
 /// Files that are not read: their first bytes, what they are, and what helps.
-const FOREIGN: [(&[u8], &str, &str); 17] = [
+const FOREIGN: [(&[u8], &str, &str); 20] = [
+    (b"\x1f\x8b\x08", "gzip data that are packed twice", "unpack it once with gunzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd data that are packed twice", "unpack it once with unzstd"),
     (b"\xfd7zXZ\0", "xz data", "unpack it with unxz"),
     (b"PK\x03\x04", "a zip archive", "unpack it with unzip"),
     (b"PK\x05\x06", "an empty zip archive", "there is nothing in it"),
@@ -29,8 +31,11 @@ const FOREIGN: [(&[u8], &str, &str); 17] = [
     (b"%PDF-", "a PDF", "extract its text with pdftotext"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old office program", "save it as text or CSV"),
     (b"{\\rtf", "an RTF document", "save it as text"),
+    (b"filedesc://", "an ARC file", "convert it to WARC"),
     (&APPLE_DOUBLE, "the attributes that macOS keeps of a file", "remove the files that begin with ._"),
 ];
+/// The bytes that show the compression of a file.
+const FIRST: usize = 16;
 /// How Parquet begins: its mark, and the first field of a header.
 const PARQUET: &[u8] = b"PAR1\x15";
 /// How bzip2 data begin, around a digit: a text may begin with three such letters.
@@ -49,21 +54,26 @@ impl Packing {
         }
     }
 
-    /// The compression of data: that of their first bytes, else the one that the name tells, whose reader
-    /// says what is wrong with them.
-    pub(super) fn of_data(read: &mut Reading<'_>, named: Packing) -> Packing {
-        match read.fill_buf().map_or(Packing::None, Packing::of) {
+    /// The compression of data with these first bytes. The one that the name tells is believed of bytes that
+    /// are no text: its reader says what is wrong with them.
+    fn of_data(first: &[u8], named: Packing) -> Packing {
+        let first = &first[..first.len().min(FIRST)];
+        let is_text = first.iter().all(|byte| *byte >= b' ' || b"\t\r\n".contains(byte));
+        match Packing::of(first) {
+            Packing::None if is_text && !first.is_empty() => Packing::None,
             Packing::None => named,
             found => found,
         }
     }
 
-    /// The compression of a file.
+    /// The same of data that are read.
+    pub(super) fn of_read(read: &mut Reading<'_>, named: Packing) -> Packing {
+        read.fill_buf().map_or(named, |first| Packing::of_data(first, named))
+    }
+
+    /// The same of a file.
     pub(in crate::cli) fn of_file(path: &Path) -> Packing {
-        match Packing::of(&first_bytes(path)) {
-            Packing::None => Packing::named(path),
-            found => found,
-        }
+        Packing::of_data(&first_bytes(path), Packing::named(path))
     }
 }
 
@@ -84,17 +94,30 @@ fn first_bytes(path: &Path) -> Vec<u8> {
     let mut first = Vec::new();
     let is_file = !is_input(path) && path.metadata().is_ok_and(|about| about.is_file());
     if is_file && let Ok(file) = File::open(path) {
-        _ = file.take(16).read_to_end(&mut first);
+        _ = file.take(FIRST as u64).read_to_end(&mut first);
     }
     first
 }
 
-/// Refuses what is none of the formats, after decompression.
+/// Refuses what is none of the formats, after decompression. A charset that the user names is believed.
 ///
 /// # Errors
 /// What it is, and what helps.
-pub(super) fn refuse_foreign(read: &mut Reading<'_>) -> io::Result<()> {
+pub(super) fn refuse_foreign(read: &mut Reading<'_>, format: Format, is_named: bool) -> io::Result<()> {
     let first = read.fill_buf()?;
+    let lines = format == Format::Jsonl;
+    if lines && first.trim_ascii_start().starts_with(b"<") {
+        return Err(wrong("it is HTML or XML, not JSON: --format text reads it as one text"));
+    }
+    let charset = match first {
+        _ if is_named => None,
+        [1..=255, 0, 1..=255, 0, ..] => Some("utf-16le"),
+        [0, 1..=255, 0, 1..=255, ..] => Some("utf-16be"),
+        _ => None,
+    };
+    if let Some(charset) = charset {
+        return Err(wrong(format!("it is UTF-16 without a byte order mark: --charset {charset} names it")));
+    }
     let is_at = |at: usize, mark: &[u8]| first.get(at..).is_some_and(|rest| rest.starts_with(mark));
     let found = FOREIGN.iter().find(|(start, ..)| is_at(0, start)).map(|(_, what, help)| (*what, *help));
     let is_bzip2 = is_at(0, BZIP2.0) && is_at(4, BZIP2.1);
@@ -113,7 +136,7 @@ mod tests {
 
     fn refused(first: &[u8]) -> Option<String> {
         let mut read: Reading = Box::new(io::Cursor::new(first.to_vec()));
-        refuse_foreign(&mut read).err().map(|error| error.to_string())
+        refuse_foreign(&mut read, Format::Jsonl, false).err().map(|error| error.to_string())
     }
 
     #[test]
@@ -127,6 +150,10 @@ mod tests {
             (b"\xfd7zXZ\0\0", "it is xz data: unpack it with unxz"),
             (b"PK\x03\x04\x14", "it is a zip archive: unpack it with unzip"),
             (b"PAR1\x15\x04", "it is Parquet: it is read from a file"),
+            (b"{\0\"\0a\0", "it is UTF-16 without a byte order mark: --charset utf-16le names it"),
+            (b"\0{\0\"", "it is UTF-16 without a byte order mark: --charset utf-16be names it"),
+            (b"\n<html>", "it is HTML or XML, not JSON: --format text"),
+            (b"\x1f\x8b\x08\0", "it is gzip data that are packed twice"),
             (&archive.into_inner().unwrap(), "it is a tar archive: give it a name with .tar"),
         ] {
             assert!(refused(first).is_some_and(|why| why.starts_with(expected)), "{first:?}");
@@ -135,6 +162,21 @@ mod tests {
             [&b"BZh is a text"[..], b"PAR1S", b"PK and more", b"LZIP", b"", b"{\"a\":1}", b"WARC/1.0\r\n"]
         {
             assert_eq!(refused(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_bytes_decide_about_the_compression() {
+        for (first, named, expected) in [
+            (&b"\x1f\x8b\x08"[..], Packing::None, Packing::Gzip),
+            (b"\x1f\x8b\x08", Packing::Zstd, Packing::Gzip),
+            (b"\x28\xb5\x2f\xfd", Packing::None, Packing::Zstd),
+            (b"\x5a\x2a\x4d\x18", Packing::Gzip, Packing::Zstd),
+            (b"{\"a\": 1}", Packing::Gzip, Packing::None),
+            (b"", Packing::Gzip, Packing::Gzip),
+            (b"\x1e\x8b\x08\0", Packing::Gzip, Packing::Gzip),
+        ] {
+            assert_eq!(Packing::of_data(first, named), expected, "{first:?}");
         }
     }
 }

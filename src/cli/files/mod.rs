@@ -161,7 +161,7 @@ pub(super) fn counted<'a>(read: Reading<'a>, passed: &Arc<AtomicU64>) -> Reading
 /// The decompressed bytes, with their places in the file. The first bytes tell how they are compressed, if
 /// `named`, the compression of their name, does not.
 pub(super) fn unpack(mut read: Reading<'_>, named: Packing) -> (Reading<'_>, Places) {
-    let packing = Packing::of_data(&mut read, named);
+    let packing = Packing::of_read(&mut read, named);
     let places = if packing == Packing::Zstd { Places::unknown() } else { Places::default() };
     let read: Reading = match packing {
         Packing::Gzip => Box::new(BufReader::with_capacity(64 << 10, Gzip::new(read, places.clone()))),

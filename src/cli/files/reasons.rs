@@ -38,7 +38,7 @@ impl fmt::Display for Reason {
             Reason::Id => "with an id that cannot be used",
             Reason::Hash => "with a hash that cannot be used",
             Reason::Huge => "too large to be copied",
-            Reason::Cut => "that cannot be read further",
+            Reason::Cut => "not read to the end",
         })
     }
 }
@@ -80,12 +80,42 @@ impl Tally {
 
     /// The sentences of a summary: what was not read, and what was passed over; none if it is nothing.
     pub(in crate::cli) fn sentences(&self) -> impl Iterator<Item = String> {
-        [(false, "not read"), (true, "passed over")].into_iter().filter_map(|(is_passed_over, how)| {
-            let of_kind =
-                || self.0.iter().filter(move |(reason, _)| reason.is_passed_over() == is_passed_over);
-            let all: u64 = of_kind().map(|(_, count)| count).sum();
-            let reasons: Vec<String> = of_kind().map(|(reason, count)| format!("{count} {reason}")).collect();
-            (all > 0).then(|| format!("{} {how}: {}", counted(all, "record"), reasons.join(", ")))
-        })
+        let kind = |reason: Reason| match reason {
+            Reason::Cut => 2,
+            reason => usize::from(reason.is_passed_over()),
+        };
+        ["not read", "passed over", "not read to the end"].into_iter().enumerate().filter_map(
+            move |(of, how)| {
+                let such: Vec<_> = self.0.iter().filter(|(reason, _)| kind(**reason) == of).collect();
+                let all: u64 = such.iter().map(|(_, count)| *count).sum();
+                let reasons: Vec<String> =
+                    such.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+                match of {
+                    _ if all == 0 => None,
+                    2 => Some(format!("{} {how}", counted(all, "file"))),
+                    _ => Some(format!("{} {how}: {}", counted(all, "record"), reasons.join(", "))),
+                }
+            },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_has_a_sentence_for_each_kind() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.sentences().count(), 0);
+        let reasons =
+            [Reason::Json, Reason::Repeated, Reason::Json, Reason::Skipped(Skipped::Type), Reason::Cut];
+        reasons.into_iter().for_each(|reason| tally.add(reason));
+        let expected = [
+            "3 records not read: 2 not JSON, 1 with a name twice",
+            "1 record passed over: 1 not pages",
+            "1 file not read to the end",
+        ];
+        assert_eq!(tally.sentences().collect::<Vec<_>>(), expected);
     }
 }

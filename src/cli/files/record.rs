@@ -92,7 +92,7 @@ impl Raw {
             Content::Line(line) => of_json(line),
             Content::Element(element) => of_json(element),
             Content::Row(row) => {
-                let cells = row.cells.as_ref().map_err(|why| Reason::Row.because(why))?;
+                let cells = row.cells.as_ref().map_err(Unread::clone)?;
                 of_row(&mut cells.iter().map(Value::Text))
             }
             Content::Values(values) => {

@@ -6,7 +6,7 @@ use csv::StringRecord;
 use memchr::{memchr, memchr_iter};
 
 use super::fields::NAME_THE_CHARSET;
-use super::{Originals, Reading, wrong};
+use super::{Originals, Reading, Reason, Unread, wrong};
 use crate::wording::counted;
 
 /// The separators of cells that are detected, the most common one first.
@@ -25,7 +25,7 @@ pub(in crate::cli) struct Row {
     /// The line of the file in which it begins.
     pub(in crate::cli) line: u64,
     /// Its cells, or what is wrong with it.
-    pub(in crate::cli) cells: Result<StringRecord, String>,
+    pub(in crate::cli) cells: Result<StringRecord, Unread>,
 }
 
 /// A table whose first row names the columns.
@@ -90,7 +90,13 @@ impl<'a> Table<'a> {
         };
         let tee = Tee { read, kept: Vec::new(), from: 0, most, is_over: false };
         let mut rows = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(tee);
-        let names = rows.headers()?.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned());
+        let names = rows.headers().map_err(|error| match error.kind() {
+            csv::ErrorKind::Utf8 { .. } => wrong(format!(
+                "the names of the columns are not UTF-8, or not in the charset of the file; {NAME_THE_CHARSET}"
+            )),
+            _ => error.into(),
+        })?;
+        let names = names.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned());
         let names: StringRecord = names.collect::<Vec<_>>().into();
         let lines_before = memchr_iter(b'\n', &before).count() as u64;
         let header = [before, taken(&mut rows)].concat();
@@ -143,23 +149,23 @@ impl<'a> Table<'a> {
             }
             Err(error) if error.is_io_error() => return Err(error.into()),
             read => match (read, open) {
-                (_, Some(opens)) => Err(format!(
+                (_, Some(opens)) => Err(Reason::Row.because(format!(
                     "the quote that opens in line {opens} is not closed, and the rest of the file is one \
                      row; {CLOSE}"
-                )),
+                ))),
                 (Ok(_), None) => Ok(cells),
                 (Err(error), None) => {
-                    let why = why_bad(error)?;
+                    let Unread { reason, detail } = why_bad(error)?;
                     let is_long = |(from, end): &(usize, Option<usize>)| {
                         end.is_some_and(|end| line_of(*from) < line_of(end))
                     };
-                    Err(match quoted().into_iter().find(is_long) {
+                    Err(reason.because(match quoted().into_iter().find(is_long) {
                         Some((from, _)) => format!(
-                            "{why}; the quoted cell that opens in line {} has line breaks: {CLOSE}",
+                            "{detail}; the quoted cell that opens in line {} has line breaks: {CLOSE}",
                             line_of(from)
                         ),
-                        None => why,
-                    })
+                        None => detail,
+                    }))
                 }
             },
         };
@@ -256,15 +262,15 @@ fn closing(raw: &[u8], opens: usize) -> Option<usize> {
 }
 
 /// Why a row is bad; an error if no row can follow it.
-fn why_bad(error: csv::Error) -> io::Result<String> {
+fn why_bad(error: csv::Error) -> io::Result<Unread> {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            Ok(format!("{} instead of {expected_len}", counted(*len, "cell")))
+            Ok(Reason::Row.because(format!("{} instead of {expected_len}", counted(*len, "cell"))))
         }
-        csv::ErrorKind::Utf8 { err, .. } => Ok(format!(
+        csv::ErrorKind::Utf8 { err, .. } => Ok(Reason::Bytes.because(format!(
             "cell {} is not UTF-8, or not in the charset of the file; {NAME_THE_CHARSET}",
             err.field() + 1
-        )),
+        ))),
         _ => Err(error.into()),
     }
 }
@@ -333,7 +339,7 @@ mod tests {
 
     #[test]
     fn the_line_in_which_an_open_quote_begins_is_named() {
-        let why = |found: &[Row], at: usize| found[at].cells.as_ref().unwrap_err().clone();
+        let why = |found: &[Row], at: usize| found[at].cells.as_ref().unwrap_err().detail.clone();
         for end in ["", "\n", "\nmore,text\nand more\n"] {
             let table = format!("a,b\n1,2\n\n3,\"one \"\"line\nand another\n4,five{end}");
             let (_, found) = rows(table.as_bytes());

@@ -127,11 +127,11 @@ mod tests {
             ),
             (
                 &["--text-field", "body", "--id-field", "a"],
-                "there is no column \"a\"; there are key, date, body",
+                "there is no column \"a\"; there are key, date, body; --id-field names another one",
             ),
             (
                 &["--text-field", "body", "--metadata", "b"],
-                "there is no column \"b\"; there are key, date, body",
+                "there is no column \"b\"; there are key, date, body; --metadata names another one",
             ),
         ] {
             assert_eq!(found(options, Format::Csv, rows.as_bytes()), [(0, Err(expected.to_owned()))]);

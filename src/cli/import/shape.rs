@@ -135,24 +135,25 @@ impl Wants for Shape {
         How { charset, delimiter, is_page: false, block: 1, keeps_originals: false }
     }
 
-    fn columns(&self, names: &[String]) -> Result<Vec<String>, String> {
-        let row = Fields::of_row(names, names.iter().map(|_| Value::Text("-")));
-        let why = |unread: Unread| unread.detail;
-        let content = self.content(&row).map_err(why)?.name;
+    fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread> {
+        let content = self.content(row)?.name;
         let id = self.id_field.as_deref().unwrap_or("id");
-        if self.id_field.is_some() {
-            row.needed(id, "--id-field").map_err(why)?;
+        let named = self.id_field.iter().map(|id| (id, "--id-field"));
+        for (name, option) in named.chain(self.listed().iter().map(|name| (name, "--metadata"))) {
+            row.needed(name, option)?;
         }
-        let listed = self.listed();
-        for name in listed {
-            row.needed(name, "--metadata").map_err(why)?;
+        let is_metadata = |name: &&str| self.takes_all() && ![content, id].contains(name);
+        let is_twice = |name: &&str| row.names().filter(|other| other == name).count() > 1;
+        if let Some(name) = row.names().filter(is_metadata).find(is_twice) {
+            return Err(Reason::Repeated.because(format!(
+                "two columns have the name {name:?}, and both would become metadata; --metadata names those to \
+                 store, and --metadata none leaves all out"
+            )));
         }
         let is_used = |name: &&str| self.takes_all() || [content, id].contains(name);
-        let own = names.iter().map(String::as_str).filter(is_used);
+        let listed = self.listed().iter().chain(&self.id_field).map(String::as_str);
         let mut used: Vec<String> = Vec::new();
-        for name in
-            own.chain([content]).chain(self.id_field.as_deref()).chain(listed.iter().map(String::as_str))
-        {
+        for name in row.names().filter(is_used).chain([content]).chain(listed) {
             if !used.iter().any(|other| other == name) {
                 used.push(name.to_owned());
             }
@@ -521,7 +522,7 @@ mod tests {
             (&[], r#"{"id":1,"text":"t","metadata":7}"#, "the field \"metadata\" is no object"),
             (&[], r#"{"text":["t"],"url":"u"}"#, "the field \"text\" is not a string; --text-field"),
             (&[], r#"{"text":7}"#, "the field \"text\" is not a string; --text-field"),
-            (&[], "oops", "not a JSON object"),
+            (&[], "oops", "oops is not JSON (column 1)"),
             (&[], "[1]", "a JSON array in place of an object"),
             (&[], r#"{"id":1.5,"text":"t"}"#, "is 1.5; an id is a text or an integer"),
             (&[], r#"{"id":true,"text":"t","x":1}"#, "is true; an id is a text or an integer"),
