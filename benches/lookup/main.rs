@@ -4,9 +4,10 @@
 //! Machines are shared and noisy, so each comparison runs its contenders in turn for several rounds, and
 //! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
 //! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
-//! `ingest`, `passages`, `singles`, `dedupe`, `clusters`) and other numbers of hashes. Parts of `index` can
+//! `ingest`, `passages`, `singles`, `dedupe`, `clusters`, `beside`) and other numbers of hashes. Parts of `index` can
 //! be selected separately: `built`, `even`, `skewed`, `wide`, `threads`, `pairs`, `minhash`.
 
+mod beside;
 mod clusters;
 mod data;
 mod dedupe;
@@ -78,5 +79,8 @@ fn main() {
     }
     if wanted("clusters") {
         clusters::run(&counts);
+    }
+    if wanted("beside") {
+        beside::run(&counts);
     }
 }

@@ -3,16 +3,19 @@
 //! Every answer comes from one view. What ranks before the first task is decided, and no task that is done
 //! later changes it; anything else is reported as pending.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::slice;
 
 use super::registry::Collection;
 use super::writer::Command;
 use super::{Engine, EngineError};
-use crate::ids::{CollectionId, CollectionName, DocumentId, KeepRule};
-use crate::store::{Cluster, ClusterState, Clusters, Rank, Role, StoreError, View};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, KeepRule};
+use crate::store::{Cluster, ClusterState, Clusters, Membership, Rank, StoreError, View};
 
 /// Maximum number of clusters that are read to find those of a minimum size in the order of their numbers.
 const READ: usize = 10_000;
+/// The number of copies that are read at once.
+const COPIES: usize = 64;
 
 /// The cluster of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +224,7 @@ impl Engine {
         let Some(cluster) = clusters.cluster(number)?.filter(|_| !state.is_beginning()) else {
             return Ok(None);
         };
-        let mut found = clusters.members(number, after, limit + 1)?;
+        let mut found = members(&clusters, number, &cluster, after, limit + 1)?;
         let has_more = found.len() > limit;
         found.truncate(limit);
         // A task at any rank may take a member away, or add one.
@@ -252,14 +255,21 @@ impl<'v, 's> Placements<'v, 's> {
 
     /// The cluster of a document of the view.
     pub(super) fn of_document(&self, id: &DocumentId) -> Result<Placement, StoreError> {
+        if self.expires || self.state.is_beginning() {
+            return Ok(Placement::Pending);
+        }
         let Some(document) = self.clusters.document(id)? else { return Ok(Placement::Pending) };
         // A task may change what is decided about documents of its rank and after it.
-        let is_open = self.state.tasks > 0 && self.state.first <= (document.key, document.place);
-        let (number, distance) = match document.role {
-            _ if self.expires || is_open => return Ok(Placement::Pending),
-            Role::Undecided => return Ok(Placement::Pending),
-            Role::Representative(number) => (number, 0),
-            Role::Member { cluster, distance } => (cluster, distance),
+        if self.state.tasks > 0 && self.state.first <= (document.key, document.place) {
+            return Ok(Placement::Pending);
+        }
+        let copies = self.clusters.copies(&document.copies(id))?;
+        let part = copies.and_then(|copies| {
+            let part = copies.part_of(&document.rank(id));
+            copies.parts.into_iter().nth(part)
+        });
+        let Some(Membership { cluster: number, distance }) = part.and_then(|part| part.of) else {
+            return Ok(Placement::Pending);
         };
         Ok(self.clusters.cluster(number)?.map_or(Placement::Pending, |cluster| Placement::In {
             cluster: number,
@@ -275,6 +285,86 @@ pub(super) fn represents(
     collection: CollectionId,
     id: &DocumentId,
 ) -> Result<bool, StoreError> {
-    let document = Clusters::of(view, collection).document(id)?;
-    Ok(document.is_some_and(|document| matches!(document.role, Role::Representative(_))))
+    let clusters = Clusters::of(view, collection);
+    let Some(document) = clusters.document(id)? else { return Ok(false) };
+    let copies = clusters.copies(&document.copies(id))?;
+    Ok(copies.is_some_and(|copies| copies.represents && copies.parts[0].first.id == *id))
+}
+
+/// Copies in a cluster, some of which were read.
+struct Source {
+    hash: Hash,
+    distance: u32,
+    /// Those that were read.
+    read: VecDeque<Rank>,
+    /// Whether there may be more, and the rank before which they are.
+    more: Option<Option<Rank>>,
+}
+
+impl Source {
+    /// Takes the next document.
+    fn next(&mut self, clusters: &Clusters<'_, '_>, after: &Rank) -> Result<Option<Rank>, StoreError> {
+        if let (true, Some(end)) = (self.read.is_empty(), &self.more) {
+            let range = (std::ops::Bound::Excluded(after), end.as_ref());
+            self.read = clusters.ranks(self.hash, range, COPIES, false)?.into();
+            self.more.take_if(|_| self.read.len() < COPIES);
+        }
+        Ok(self.read.pop_front())
+    }
+}
+
+/// The first members of a cluster in the order of their ranks, after a rank, and their distances. They are in
+/// the order in which they come from the copies that the cluster has.
+fn members(
+    clusters: &Clusters<'_, '_>,
+    number: u64,
+    cluster: &Cluster,
+    after: Option<&Rank>,
+    most: usize,
+) -> Result<Vec<(Rank, u32)>, StoreError> {
+    let mut sources: BTreeMap<Rank, Source> = BTreeMap::new();
+    let after = after.unwrap_or(&cluster.representative).max(&cluster.representative).clone();
+    let copies = clusters.copies(&cluster.of)?;
+    if copies.is_some_and(|copies| copies.count() > 1) {
+        let more = Some(None);
+        let mut own = Source { hash: cluster.of.hash, distance: 0, read: VecDeque::new(), more };
+        if let Some(rank) = own.next(clusters, &after)? {
+            sources.insert(rank, own);
+        }
+    }
+    let mut found = Vec::new();
+    let mut parts = clusters.all_parts(number).peekable();
+    while found.len() < most {
+        // Only the parts that begin before the next member are needed.
+        while let Some(part) = parts.next_if(|part| {
+            let first = part.as_ref().map(|part| &part.first);
+            first.map_or(true, |first| sources.first_key_value().is_none_or(|(next, _)| first < next))
+        }) {
+            let part = part?;
+            if part.first <= after && !part.has_several {
+                continue;
+            }
+            let mut more = None;
+            if part.has_several {
+                let copies = clusters.copies(&part.of)?;
+                let later = copies.and_then(|copies| {
+                    copies.parts.into_iter().map(|part| part.first).find(|first| *first > part.first)
+                });
+                more = Some(later);
+            }
+            let (hash, distance) = (part.of.hash, part.distance);
+            let mut source = Source { hash, distance, read: VecDeque::new(), more };
+            let first = if part.first > after { Some(part.first) } else { source.next(clusters, &after)? };
+            if let Some(first) = first {
+                sources.insert(first, source);
+            }
+        }
+        let Some((rank, mut source)) = sources.pop_first() else { break };
+        let distance = source.distance;
+        if let Some(next) = source.next(clusters, &rank)? {
+            sources.insert(next, source);
+        }
+        found.push((rank, distance));
+    }
+    Ok(found)
 }

@@ -352,3 +352,75 @@ fn large_clusters_are_settled_in_steps_and_across_restarts() {
     runtime.block_on(engine.put_clusters(&name(), None)).unwrap();
     assert_eq!(engine.placement(&engine.find(&name()).unwrap(), &id(5)).unwrap(), None);
 }
+
+/// Many copies of few hashes. Those of `x` are within k of two others that are farther apart than k, so they
+/// are in different clusters by their ranks, and the borders move by more copies than one task reads.
+#[test]
+fn copies_are_decided_as_if_each_were_decided_alone() {
+    let runtime = Runtime::new().unwrap();
+    let (h, x, r) = (0, 0b1111, 0b1_1111);
+    let pool = [h, x, x, r, 0b11_1111, u64::MAX].map(Hash::from_u64);
+    for (rule, seed) in [("first", 1), ("longest", 2), ("min:a.n", 3)] {
+        let keep: KeepRule = rule.parse().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = open(dir.path());
+        create(&runtime, &engine, Some((keep.clone(), Some(4))));
+        let (mut twin, mut random) = (Twin::default(), fastrand::Rng::with_seed(seed));
+        let store = |twin: &mut Twin, engine: &Engine, hashes: Vec<(u64, Hash)>| {
+            let operations = hashes.into_iter().map(|(number, hash)| {
+                let (characters, value) = (number * 7 % 1_000, (number * 13 % 1_000) as f64);
+                twin.put(&id(number), hash, characters, value);
+                put(number, row(hash, characters, value))
+            });
+            write(&runtime, engine, operations.collect());
+        };
+        let far = |from: u64, hash: u64| (0..400).map(move |at| (from + at, Hash::from_u64(hash))).collect();
+        store(&mut twin, &engine, vec![(5_000, Hash::from_u64(h))]);
+        for (from, hash) in [(0, x), (400, r), (800, x)] {
+            store(&mut twin, &engine, far(from, hash));
+            compare(&engine, &twin, &keep, 4);
+        }
+        compare_settled(&engine, &twin, &keep, 4);
+        // Most of the copies between go at once.
+        let gone: Vec<u64> = (400..790).filter(|number| number % 40 != 7).collect();
+        gone.iter().for_each(|number| drop(twin.documents.remove(&id(*number))));
+        write(&runtime, &engine, gone.into_iter().map(|number| delete(id(number))).collect());
+        compare(&engine, &twin, &keep, 4);
+        compare_settled(&engine, &twin, &keep, 4);
+        for step in 0..36 {
+            let mut representatives: Vec<DocumentId> =
+                twin.representatives(&keep, 4).into_values().map(|(id, _)| id).collect();
+            representatives.sort();
+            representatives.dedup();
+            let number = match random.u8(0..3) {
+                // A representative changes, or one of all.
+                0 => random.choice(&representatives).unwrap().as_str()[1..].parse().unwrap(),
+                _ => random.u64(0..1_250),
+            };
+            match random.u8(0..4) {
+                0 => {
+                    twin.documents.remove(&id(number));
+                    write(&runtime, &engine, vec![delete(id(number))]);
+                }
+                1 => store(&mut twin, &engine, vec![(number, *random.choice(&pool).unwrap())]),
+                2 => {
+                    // Another rank for the same hash.
+                    let Some(known) = twin.documents.get(&id(number)).cloned() else { continue };
+                    let (characters, value) = (random.u64(0..1_200), f64::from(random.u16(0..1_200)));
+                    twin.put(&id(number), known.hash, characters, value);
+                    write(&runtime, &engine, vec![put(number, row(known.hash, characters, value))]);
+                }
+                _ => change_marks(&runtime, &engine, &mut twin, &mut random),
+            }
+            compare(&engine, &twin, &keep, 4);
+            if step % 12 == 11 {
+                compare_settled(&engine, &twin, &keep, 4);
+            }
+            if step == 17 {
+                runtime.block_on(engine.close(Duration::from_secs(1)));
+                drop(engine);
+                engine = open(dir.path());
+            }
+        }
+    }
+}

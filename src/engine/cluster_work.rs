@@ -59,6 +59,9 @@ impl ClusterWork {
 
     /// Takes note of changes that the next batch commits.
     pub(super) fn note(&mut self, collection: &Arc<Collection>, done: ClusteringResult) -> ClusterChanges {
+        let written = done.changes.count() as u64;
+        metrics::counter!("lookalike_cluster_entries_total", "kind" => "read").increment(done.read);
+        metrics::counter!("lookalike_cluster_entries_total", "kind" => "written").increment(written);
         self.changed.push((Arc::clone(collection), done.hashes));
         done.changes
     }
@@ -94,10 +97,11 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let view = shared.store.view();
         let clusters = Clusters::of(&view, collection.id);
-        if clusters.state()?.tasks > 0 {
+        let state = clusters.state()?;
+        if state.tasks > 0 {
             self.clusters.unfinished.insert(collection.id, Arc::clone(collection));
         }
-        if !collection.has_clusters() {
+        if !collection.has_clusters() || state.is_beginning() {
             return Ok(());
         }
         let index = self.clusters.representatives(collection);
@@ -126,7 +130,8 @@ impl Writer {
         for (id, touched) in touched {
             let Some(collection) = collections.get(&id) else { continue };
             let representatives = self.clusters.representatives(collection);
-            let budget = STEP + 2 * touched.len();
+            // A document that is put is decided with its group. What follows for others can wait.
+            let budget = STEP + 2 * touched.iter().filter(|one| one.put.is_some()).count();
             let mut clustering = Clustering::new(plan, collection, representatives)?;
             for one in touched {
                 clustering.touch(one)?;

@@ -6,37 +6,41 @@
 //! Without marks this is what `dedupe` keeps of the same documents. So the clusters depend on the stored
 //! documents and marks alone, and not on their history.
 //!
+//! Documents of one hash that are not marked are decided together (`copies`): only the first of them can be
+//! a representative, and when it goes, the next one takes its place. So what a change costs does not depend
+//! on the number of copies, only on the number of different hashes near them.
+//!
 //! A change of a document or a mark creates tasks. They are done in the order of ranks, so whatever ranks
 //! before the first task is decided. A group of writes does a limited number; the writer does the rest
 //! between groups. Tasks are stored, so a restart continues with them.
 //!
 //! *Absent*: reading clusters (`cluster_queries`), their bytes (`store`).
 
+mod copies;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::copies::assign;
 use super::filter::member;
 use super::marks::Marks;
-use super::nearest::nearest;
 use super::planning::{Plan, Touched};
 use super::registry::Collection;
 use crate::ids::{ClusterRule, DocumentId, Hash, KeepRule, Mark};
 use crate::index::{HashIndex, Subject};
 use crate::store::{
-    Cluster, ClusterChanges, ClusterState, Clustered, Clusters, Lists, Queued, Rank, Role, StoreError, Task,
+    Cluster, ClusterChanges, ClusterState, Clustered, Clusters, Copies, CopiesOf, Membership, Part, Queued,
+    Rank, StoreError, Task,
 };
 
 /// Maximum number of stored tasks that a step reads, and about the number of those that it does.
 pub(super) const STEP: usize = 256;
-/// Maximum number of documents that a task reads before it is continued later.
+/// Maximum number of entries that a task reads before it is continued later.
 const CHUNK: usize = 256;
 /// Maximum number of entries that are removed at once when all clusters are removed.
 const CLEARED: usize = 4_096;
-/// The number of representatives that are asked for at first.
-const REPRESENTATIVES: usize = 8;
 
 /// The changes of the clusters of a collection by a group of writes, or by a step between groups.
 pub(super) struct Clustering<'p, 'a> {
@@ -63,12 +67,15 @@ pub(super) struct Clustering<'p, 'a> {
 /// The result of a [`Clustering`].
 pub(super) struct ClusteringResult {
     pub(super) changes: ClusterChanges,
+    /// The number of entries that were read.
+    pub(super) read: u64,
     /// Hashes that may have got a representative or lost one.
     pub(super) hashes: HashSet<Hash>,
 }
 
-fn rank(id: &DocumentId, document: &Clustered) -> Rank {
-    Rank { key: document.key, place: document.place, id: id.clone() }
+/// The place of a rank in the order of tasks.
+fn at(rank: &Rank) -> (u64, u64) {
+    (rank.key, rank.place)
 }
 
 impl<'p, 'a> Clustering<'p, 'a> {
@@ -110,14 +117,15 @@ impl<'p, 'a> Clustering<'p, 'a> {
         while left > 0
             && let Some(queued) = self.next()
         {
-            let (rank_key, place) = (queued.key, queued.place);
+            let at = (queued.key, queued.place);
             let done = match queued.task {
-                Task::Evaluate(id) => self.evaluate(&id, (rank_key, place))?,
-                Task::Promote { id, after } => self.promote(id, after)?,
-                Task::Dissolve(number) => self.dissolve(number, (rank_key, place))?,
+                Task::Decide(of) => self.decide(&of, at)?,
+                Task::Regroup(id) => self.regroup(&id, at)?,
+                Task::Promote { of, after } => self.promote(of, after, at)?,
+                Task::Dissolve { number, after } => self.dissolve(number, after.as_ref(), at)?,
                 Task::Scan { after } => self.scan(after.as_ref())?,
-                Task::Clear => {
-                    self.clear()?;
+                Task::Clear { after } => {
+                    self.clear(after.as_deref())?;
                     break;
                 }
             };
@@ -146,7 +154,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
         if self.state != self.before {
             self.clusters.set_state(&self.state);
         }
-        Ok(ClusteringResult { changes: self.clusters.into_changes(), hashes: self.hashes })
+        let (changes, read) = self.clusters.into_changes();
+        Ok(ClusteringResult { changes, read, hashes: self.hashes })
     }
 
     /// Takes the next task.
@@ -158,7 +167,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
         self.queue.pop_first().map(|(_, queued)| queued)
     }
 
-    fn add(&mut self, key: u64, place: u64, task: Task) {
+    fn add(&mut self, (key, place): (u64, u64), task: Task) {
         let queued = Queued { key, place, task };
         self.queue.insert(queued.order(), queued);
     }
@@ -179,9 +188,10 @@ impl<'p, 'a> Clustering<'p, 'a> {
             return Ok(());
         };
         let key = rank_key(&rule.keep, row.metadata.as_deref(), row.characters);
-        let now = Clustered { hash: row.hash, key, place: row.place, role: Role::Undecided };
+        let is_marked = self.marks.concern(&id)?;
+        let now = Clustered { hash: row.hash, key, place: row.place, is_marked };
         if let Some(before) = &before {
-            if *before == (Clustered { role: before.role, ..now }) {
+            if *before == (Clustered { is_marked: before.is_marked, ..now }) {
                 return Ok(());
             }
             self.leave(&id, before)?;
@@ -190,218 +200,149 @@ impl<'p, 'a> Clustering<'p, 'a> {
             self.signatures.insert(id.clone(), signature);
         }
         self.clusters.set_document(&id, Some(&now));
-        self.add(now.key, now.place, Task::Evaluate(id));
-        Ok(())
+        self.enter(&id, &now)
     }
 
     /// Whether the clusters are being removed, to be built again from all documents.
     fn are_being_removed(&self) -> bool {
-        self.queue.first_key_value().is_some_and(|(_, queued)| queued.task == Task::Clear)
+        self.queue.first_key_value().is_some_and(|(_, queued)| matches!(queued.task, Task::Clear { .. }))
     }
 
     /// Takes note of a mark that is added or removed by the batch. Its tasks must be done with a view of the
     /// store after the batch.
-    pub(super) fn touch_mark(&mut self, mark: &Mark, is_added: bool) -> Result<(), StoreError> {
+    pub(super) fn touch_mark(&mut self, mark: &Mark) -> Result<(), StoreError> {
         if self.rule.is_none() || self.are_being_removed() {
             return Ok(());
         }
-        let id = mark.id();
-        let Some(document) = self.clusters.document(id)? else { return Ok(()) };
-        if let Some(other_id) = mark.other() {
-            // What is decided about a document depends on those that rank before it.
-            let Some(other) = self.clusters.document(other_id)? else { return Ok(()) };
-            let later = rank(id, &document).max(rank(other_id, &other));
-            self.add(later.key, later.place, Task::Evaluate(later.id));
-            return Ok(());
-        }
-        let (key, place) = (document.key, document.place);
-        match (document.role, is_added) {
-            (Role::Representative(number), true) => {
-                self.clusters.remove_representative(document.hash, id)?;
-                self.hashes.insert(document.hash);
-                self.add(key, place, Task::Dissolve(number));
+        for id in std::iter::once(mark.id()).chain(mark.other()) {
+            if let Some(document) = self.clusters.document(id)? {
+                self.add((document.key, document.place), Task::Regroup(id.clone()));
             }
-            (Role::Representative(number), false) => {
-                let signature = self.signature(id)?;
-                self.list_representative(id, document.hash, number, signature.as_deref())?;
-                self.add(key, place, Task::Evaluate(id.clone()));
-                self.add(key, place, Task::Promote { id: id.clone(), after: None });
-            }
-            _ => self.add(key, place, Task::Evaluate(id.clone())),
         }
         Ok(())
     }
 
     /// Makes a representative known to those that rank after it. One that is marked itself represents no
     /// other document; if it were listed, the list of a hash could grow without a limit.
-    fn list_representative(
-        &mut self,
-        id: &DocumentId,
-        hash: Hash,
-        number: u64,
-        signature: Option<&[u8]>,
-    ) -> Result<(), StoreError> {
-        self.clusters.add_representative(hash, id, number)?;
-        if let Some(signature) = signature {
-            self.representatives.announce(hash, signature);
+    fn list_representative(&mut self, of: &CopiesOf, id: &DocumentId, number: u64) -> Result<(), StoreError> {
+        self.clusters.add_representative(of.hash, id, number)?;
+        if let Some(signature) = self.signature(id)? {
+            self.representatives.announce(of.hash, &signature);
         }
-        self.representatives.insert(hash);
-        self.hashes.insert(hash);
+        self.representatives.insert(of.hash);
+        self.hashes.insert(of.hash);
         Ok(())
     }
 
-    /// Removes a document from its cluster.
-    fn leave(&mut self, id: &DocumentId, document: &Clustered) -> Result<(), StoreError> {
-        match document.role {
-            Role::Undecided => {}
-            Role::Representative(number) => {
-                let cluster = self.clusters.cluster(number)?;
-                self.clusters.set_cluster(number, cluster.as_ref(), None);
-                self.clusters.remove_representative(document.hash, id)?;
-                self.hashes.insert(document.hash);
-                if cluster.is_none_or(|cluster| cluster.size > 1) {
-                    self.add(document.key, document.place, Task::Dissolve(number));
-                }
-            }
-            Role::Member { cluster: number, .. } => {
-                self.clusters.remove_member(number, &rank(id, document));
-                if let Some(cluster) = self.clusters.cluster(number)? {
-                    let smaller = Cluster { size: cluster.size - 1, ..cluster.clone() };
-                    self.clusters.set_cluster(number, Some(&cluster), Some(&smaller));
-                }
-            }
-        }
-        Ok(())
+    /// Whether copies are one document that is marked itself, so that it is near to no other one.
+    fn is_apart(&self, of: &CopiesOf) -> Result<bool, StoreError> {
+        of.marked.as_ref().map_or(Ok(false), |id| self.marks.has(id))
     }
 
-    /// Decides the role of a document. Returns the cost, as all tasks do.
-    fn evaluate(&mut self, id: &DocumentId, at: (u64, u64)) -> Result<usize, StoreError> {
-        let Some(document) = self.clusters.document(id)? else { return Ok(1) };
-        // The document has another rank now, and another task.
-        if (document.key, document.place) != at {
+    /// Decides copies from this rank on. Returns the cost, as all tasks do.
+    fn decide(&mut self, of: &CopiesOf, from: (u64, u64)) -> Result<usize, StoreError> {
+        let Some(before) = self.clusters.copies(of)? else { return Ok(1) };
+        let first = before.parts[0].first.clone();
+        let follows_all = at(&first) > self.state.reached;
+        self.state.reached = self.state.reached.max(from);
+        if before.represents && from > at(&first) {
+            // No representative is nearer to these than their copy.
             return Ok(1);
         }
-        let own = rank(id, &document);
-        let follows_all = at > self.state.reached;
-        self.state.reached = self.state.reached.max(at);
-        let signature = self.signature(id)?;
-        let subject = Subject { hash: document.hash, signature: signature.as_deref() };
-        let is_marked = self.marks.has(id)?;
-        let found = if is_marked { None } else { self.nearest_representative(&own, subject)? };
-        match (document.role, &found) {
-            (Role::Representative(_), None) => return Ok(1),
-            (Role::Member { cluster, .. }, Some((_, number, _)))
-                if cluster == *number && self.clusters.cluster(cluster)?.is_some() =>
-            {
+        let targets = self.targets(of, &before)?;
+        if targets.is_empty() {
+            if before.represents {
                 return Ok(1);
             }
-            _ => self.leave(id, &document)?,
-        }
-        let role = if let Some((distance, number, cluster)) = found {
-            self.clusters.add_member(number, &own, distance);
-            let larger = Cluster { size: cluster.size + 1, ..cluster.clone() };
-            self.clusters.set_cluster(number, Some(&cluster), Some(&larger));
-            Role::Member { cluster: number, distance }
-        } else {
             self.state.last += 1;
-            let number = self.state.last;
-            self.clusters.set_cluster(number, None, Some(&Cluster { representative: own, size: 1 }));
-            if !is_marked {
-                self.list_representative(id, document.hash, number, signature.as_deref())?;
-            }
-            if !is_marked && !follows_all {
-                self.add(at.0, at.1, Task::Promote { id: id.clone(), after: None });
-            }
-            Role::Representative(number)
-        };
-        self.clusters.set_document(id, Some(&Clustered { role, ..document }));
-        Ok(1)
-    }
-
-    /// The nearest representative within k of smaller rank that is not marked with this document, of several
-    /// the one that arrived first: its distance and its cluster.
-    fn nearest_representative(
-        &self,
-        own: &Rank,
-        subject: Subject<'_>,
-    ) -> Result<Option<(u32, u64, Cluster)>, StoreError> {
-        let Some(rule) = &self.rule else { return Ok(None) };
-        let mut wanted = REPRESENTATIVES;
-        loop {
-            let Ok(found) =
-                nearest(&*self.representatives, subject, rule.k, wanted, || Ok::<_, Infallible>(()));
-            let mut best: Option<(u32, u64, Cluster)> = None;
-            for near in &found {
-                if best.as_ref().is_some_and(|(distance, ..)| *distance < near.distance) {
-                    break;
-                }
-                for (_, number) in self.clusters.representatives(near.hash)? {
-                    let Some(cluster) = self.clusters.cluster(number)? else { continue };
-                    let arrived = |of: &Cluster| (of.representative.place, of.representative.id.clone());
-                    let is_better = best.as_ref().is_none_or(|(.., best)| arrived(&cluster) < arrived(best));
-                    let is_near = cluster.representative < *own && is_better;
-                    if is_near && !self.marks.separate(&own.id, &cluster.representative.id)? {
-                        best = Some((near.distance, number, cluster));
-                    }
+            let (number, size) = (self.state.last, before.count());
+            let all = Part {
+                first: first.clone(),
+                count: size,
+                of: Some(Membership { cluster: number, distance: 0 }),
+            };
+            let after = Copies { represents: true, parts: vec![all] };
+            self.clusters.set_copies(of, Some(&before), Some(&after))?;
+            let id = first.id.clone();
+            let place = at(&first);
+            let cluster = Cluster { of: of.clone(), representative: first, size, dissolves: None };
+            self.clusters.set_cluster(number, None, Some(cluster));
+            if !self.is_apart(of)? {
+                self.list_representative(of, &id, number)?;
+                if !follows_all {
+                    self.add(place, Task::Promote { of: of.clone(), after: None });
                 }
             }
-            if best.is_some() || found.len() < wanted {
-                return Ok(best);
-            }
-            wanted *= 8;
+            return Ok(1);
         }
+        let mut copies = before.clone();
+        if before.represents {
+            self.abdicate(of, &before)?;
+            copies = Copies { represents: false, parts: vec![Part { of: None, ..before.parts[0].clone() }] };
+        }
+        let (parts, cost, is_done) = assign(&self.clusters, of.hash, copies.parts, &targets)?;
+        copies.parts = parts;
+        self.clusters.set_copies(of, Some(&before), Some(&copies))?;
+        if !is_done {
+            self.add(from, Task::Decide(of.clone()));
+        }
+        Ok(cost)
     }
 
-    /// Queues the documents that a new representative may affect: those within k that rank after it, and are
-    /// no nearer to another.
+    /// Queues the copies that a representative may affect: those within k of which some rank after it, and
+    /// are no nearer to another.
     fn promote(
         &mut self,
-        id: DocumentId,
-        mut after: Option<(Hash, DocumentId)>,
+        of: CopiesOf,
+        mut after: Option<CopiesOf>,
+        from: (u64, u64),
     ) -> Result<usize, StoreError> {
-        let Some(own) = self.clusters.document(&id)? else { return Ok(1) };
-        let (Role::Representative(_), Some(rule)) = (own.role, &self.rule) else { return Ok(1) };
-        let (rank_of_own, k) = (rank(&id, &own), rule.k);
-        let signature = self.signature(&id)?;
-        let subject = Subject { hash: own.hash, signature: signature.as_deref() };
+        let Some(own) = self.clusters.copies(&of)?.filter(|own| own.represents) else { return Ok(1) };
+        let (Some(rule), first) = (&self.rule, &own.parts[0].first) else { return Ok(1) };
+        let k = rule.k;
+        let signature = self.signature(&first.id)?;
+        let subject = Subject { hash: of.hash, signature: signature.as_deref() };
         let (hashes, _) = self.plan.near_hashes(self.collection, subject, k, usize::MAX);
         let mut read = 0;
         for hash in hashes {
-            let from = match &after {
-                Some((last, _)) if hash < *last => continue,
-                Some((last, id)) if hash == *last => Some(id.clone()),
-                _ => None,
-            };
+            if after.as_ref().is_some_and(|after| hash < after.hash) {
+                continue;
+            }
             let distance = self.collection.index.distance(subject, hash).unwrap_or(0);
-            let list = (Lists::Hashes, self.collection.id, hash);
-            let postings = self.plan.first_postings(self.collection, list, from.as_ref(), CHUNK - read)?;
-            for posting in postings {
+            let from_here = after.as_ref().filter(|after| after.hash == hash);
+            for (other, copies) in self.clusters.all_copies(hash, from_here, CHUNK - read)? {
                 read += 1;
-                after = Some((hash, posting.id.clone()));
-                let Some(other) = self.clusters.document(&posting.id)? else { continue };
-                let is_nearer = matches!(other.role, Role::Member { distance: own, .. } if own < distance);
-                if !is_nearer && rank(&posting.id, &other) > rank_of_own {
-                    self.add(other.key, other.place, Task::Evaluate(posting.id));
+                let is_nearer = |part: &Part| part.of.is_some_and(|of| of.distance < distance);
+                let is_unaffected = if copies.represents {
+                    copies.parts[0].first < *first
+                } else {
+                    copies.parts.iter().all(is_nearer)
+                };
+                if other != of && !is_unaffected {
+                    self.add(at(&copies.parts[0].first).max(at(first)), Task::Decide(other.clone()));
                 }
+                after = Some(other);
             }
             if read >= CHUNK {
-                self.add(own.key, own.place, Task::Promote { id, after });
+                self.add(from, Task::Promote { of, after });
                 break;
             }
         }
         Ok(1 + read / 4)
     }
 
-    /// Queues the members of a cluster that has lost its representative.
-    fn dissolve(&mut self, number: u64, at: (u64, u64)) -> Result<usize, StoreError> {
-        let members = self.clusters.members(number, None, CHUNK)?;
-        if members.len() == CHUNK {
-            self.add(at.0, at.1, Task::Dissolve(number));
+    /// Queues the copies of which some are in a cluster that has lost its representative.
+    fn dissolve(&mut self, number: u64, after: Option<&Rank>, from: (u64, u64)) -> Result<usize, StoreError> {
+        let parts = self.clusters.parts(number, after, CHUNK)?;
+        let cost = 1 + parts.len() / 4;
+        if let (CHUNK, Some(last)) = (parts.len(), parts.last()) {
+            self.add(from, Task::Dissolve { number, after: Some(last.first.clone()) });
+        } else if let Some(cluster) = self.clusters.cluster(number)? {
+            let after = Cluster { dissolves: None, ..cluster.clone() };
+            self.clusters.set_cluster(number, Some(cluster), Some(after));
         }
-        let cost = 1 + members.len() / 4;
-        for (member, _) in members {
-            self.clusters.remove_member(number, &member);
-            self.add(member.key, member.place, Task::Evaluate(member.id));
+        for part in parts {
+            self.add(at(&part.first).max(from), Task::Decide(part.of));
         }
         Ok(cost)
     }
@@ -412,32 +353,33 @@ impl<'p, 'a> Clustering<'p, 'a> {
         let rows = self.plan.view.rows_after(self.collection.id, after).take(CHUNK);
         let ids: Vec<DocumentId> = rows.map(|row| row.map(|(id, _)| id)).collect::<Result<_, _>>()?;
         if ids.len() == CHUNK {
-            self.add(0, 0, Task::Scan { after: ids.last().cloned() });
+            self.add((0, 0), Task::Scan { after: ids.last().cloned() });
         }
         for id in ids {
             let Some(row) = self.plan.current(self.collection, &id)? else { continue };
-            let (key, place) = (rank_key(&rule.keep, row.metadata.as_deref(), row.characters), row.place);
             if self.clusters.document(&id)?.is_none() {
-                let document = Clustered { hash: row.hash, key, place, role: Role::Undecided };
+                let key = rank_key(&rule.keep, row.metadata.as_deref(), row.characters);
+                let is_marked = self.marks.concern(&id)?;
+                let document = Clustered { hash: row.hash, key, place: row.place, is_marked };
                 self.clusters.set_document(&id, Some(&document));
+                self.enter(&id, &document)?;
             }
-            self.add(key, place, Task::Evaluate(id));
         }
         Ok(CHUNK)
     }
 
     /// Removes a part of the clusters, and begins to build them again when they are removed.
-    fn clear(&mut self) -> Result<(), StoreError> {
-        let is_empty = self.clusters.clear(CLEARED)?;
+    fn clear(&mut self, after: Option<&[u8]>) -> Result<(), StoreError> {
+        let last_key = self.clusters.clear(after, CLEARED)?;
         // The tasks that were read are subtracted when they are removed.
         let (last, tasks) = (self.state.last, self.loaded.len() as u64);
         self.state = ClusterState { last, tasks, ..ClusterState::default() };
         self.queue.clear();
         self.rest = None;
-        if !is_empty {
-            self.add(0, 0, Task::Clear);
+        if last_key.is_some() {
+            self.add((0, 0), Task::Clear { after: last_key });
         } else if self.rule.is_some() {
-            self.add(0, 0, Task::Scan { after: None });
+            self.add((0, 0), Task::Scan { after: None });
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::EngineError;
 use crate::ids::{CollectionName, Hash};
+use crate::store::Row;
 
 /// Identifies a state of the settings of a collection, or of a document. Two states have different versions,
 /// also if one was deleted and created again.
@@ -41,13 +42,16 @@ pub enum Condition {
     Present,
     /// It exists, and has one of these versions.
     Version(Vec<Version>),
+    /// It does not exist, or is the same document, which was sent before and is not written again.
+    Repeats,
 }
 
 impl Condition {
     /// Whether the condition holds for this version; `None` if it does not exist.
     pub fn holds(&self, version: Option<Version>) -> bool {
         match (self, version) {
-            (Condition::None, _) => true,
+            // Whether a document is the same is decided with its content.
+            (Condition::None | Condition::Repeats, _) => true,
             (Condition::Absent, version) => version.is_none(),
             (Condition::Present, version) => version.is_some(),
             (Condition::Version(wanted), version) => version.is_some_and(|version| wanted.contains(&version)),
@@ -62,6 +66,23 @@ impl Condition {
         let failed = || Err(EngineError::Condition { name: name.clone(), version });
         if self.holds(version) { Ok(()) } else { failed() }
     }
+}
+
+/// Whether a document that is sent again is the one that is stored, as far as this is known: by its hash, the
+/// number of characters, the metadata as values, and the text if it is kept. When it expires does not count:
+/// that may be relative to the time of the request.
+pub(super) fn is_same(
+    sent: &Row,
+    (hash, characters): (Hash, Option<u32>),
+    metadata: Option<&str>,
+    text: Option<&str>,
+) -> bool {
+    let value = |metadata: &str| serde_json::from_str::<serde_json::Value>(metadata).ok();
+    let own = sent.metadata.as_deref();
+    sent.hash == hash
+        && sent.characters.zip(characters).is_none_or(|(sent, stored)| sent == stored)
+        && (own == metadata || own.map(value) == metadata.map(value))
+        && sent.text.as_deref().zip(text).is_none_or(|(sent, stored)| sent == stored)
 }
 
 #[cfg(test)]

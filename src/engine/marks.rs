@@ -90,6 +90,11 @@ impl<'v, 's> Marks<'v, 's> {
         Ok(self.counts.documents > 0 && self.view.has_mark(self.collection, id)?)
     }
 
+    /// Whether a document has a mark, alone or in a pair.
+    pub(super) fn concern(&self, id: &DocumentId) -> Result<bool, StoreError> {
+        Ok(self.counts.all() > 0 && self.view.marks_of(self.collection, id)?.count() > 0)
+    }
+
     /// Whether a mark says that these documents are no duplicates: that of the pair, or that of one of them.
     pub(super) fn separate(&self, a: &DocumentId, b: &DocumentId) -> Result<bool, StoreError> {
         let is_pair = self.counts.pairs > 0 && self.view.has_pair(self.collection, a, b)?;
@@ -346,7 +351,7 @@ impl Writer {
             let representatives = self.clusters.representatives(collection);
             let mut clustering = Clustering::new(&plan, collection, representatives)?;
             for mark in &changed {
-                clustering.touch_mark(mark, are_added)?;
+                clustering.touch_mark(mark)?;
             }
             // The tasks are done after the commit, when views have the marks.
             let done = clustering.finish(0)?;

@@ -16,8 +16,8 @@ use crate::store::{Lists, Posting, StoreError};
 /// The maximum number of near-duplicates reported for a rejected document.
 pub(super) const DUPLICATES_NAMED: usize = 10;
 
-/// The maximum number of documents that a new one replaces; if there are more, it is a duplicate of them.
-const MAX_REPLACED: usize = 1_000;
+/// The maximum number of documents that a new one replaces. They are removed with it in one commit.
+pub const MAX_REPLACED: usize = 1_000;
 
 /// The maximum number of hashes that a check passes to the writer. There are several because some of them
 /// may be deleted before the writer decides.
@@ -44,9 +44,7 @@ impl<'a> Plan<'a> {
         let (hashes, _) = self.near_hashes(collection, subject(collection, &document), k, usize::MAX);
         let near = self.postings_of(collection, &document, hashes, MAX_REPLACED + 1)?;
         let rule = collection.settings().clusters.clone();
-        let (Some(rule), true) = (rule, near.len() <= MAX_REPLACED) else {
-            return Ok(Outcome::Duplicate(named(near)));
-        };
+        let Some(rule) = rule else { return Ok(Outcome::Duplicate(named(near))) };
         let before = self.live_row(collection, &document.id)?;
         let place = before.map_or(self.next_place, |before| before.place);
         let key = rank_key(&rule.keep, document.row.metadata.as_deref(), document.row.characters);
@@ -57,6 +55,10 @@ impl<'a> Plan<'a> {
             if rank.is_some_and(|rank| rank < (key, place)) {
                 return Ok(Outcome::Duplicate(named(near)));
             }
+        }
+        if near.len() > MAX_REPLACED {
+            // It may rank before all of them, and the copy to keep must not be lost.
+            return Ok(Outcome::TooManyNear);
         }
         for other in &near {
             self.delete(collection, &other.id)?;

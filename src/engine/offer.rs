@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::condition::is_same;
 use super::everywhere::{Everywhere, unexpected};
 use super::intake::{self, WriteQueue};
 use super::near_duplicates::DUPLICATES_NAMED;
@@ -25,7 +26,7 @@ use super::replica::ENTRY_BYTES;
 use super::writer::{Command, Outcomes};
 use super::{
     Admission, Condition, Document, DuplicateRule, EngineError, Filter, Match, Operation, Outcome, Query,
-    Receipt, Version,
+    Receipt, Row, Version,
 };
 use crate::ids::{DocumentId, Hash};
 use crate::log::{Log, Position};
@@ -186,15 +187,22 @@ impl Offering {
 
     /// The outcome of a write whose condition does not hold.
     async fn refused(&self, operation: &Operation) -> Result<Option<Outcome>, EngineError> {
-        let Operation::Put { document: Document { id, .. }, condition, .. } = operation else {
+        let Operation::Put { document: Document { id, row }, condition, .. } = operation else {
             return Ok(None);
         };
         if *condition == Condition::None {
             return Ok(None);
         }
         let stored = self.everywhere.get(&self.collection, id).await?;
-        let version =
-            stored.map(|Document { row, .. }| Version::of_document(row.place, row.written_ms, row.hash));
+        let of = |row: &Row| Version::of_document(row.place, row.written_ms, row.hash);
+        if let (Condition::Repeats, Some(Document { row: stored, .. })) = (condition, stored.as_ref()) {
+            let (version, expires_ms) = (of(stored), stored.expires_ms);
+            let (made, metadata) = ((stored.hash, stored.characters), stored.metadata.as_deref());
+            let is_same = is_same(row, made, metadata, stored.text.as_deref());
+            let refused = || Outcome::Refused(Some(version));
+            return Ok(Some(if is_same { Outcome::Repeated(version, expires_ms) } else { refused() }));
+        }
+        let version = stored.map(|Document { row, .. }| of(&row));
         Ok((!condition.holds(version)).then_some(Outcome::Refused(version)))
     }
 

@@ -7,6 +7,8 @@
 //! *Absent*: the texts themselves (`service`).
 
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
@@ -27,6 +29,10 @@ use crate::store::{Lists, Posting, PostingList, RowHead, StoreError, View};
 pub const BOILERPLATE: u32 = 100;
 /// The maximum number of documents whose grams are compared with those of the text: those that share most.
 const COMPARED: usize = 1_000;
+/// The maximum number of documents whose kept texts the writer compares with that of a new one, and the bytes
+/// of all these texts: those of which the estimate is largest. Others are decided by the estimate.
+const JUDGED: usize = 16;
+const JUDGED_BYTES: usize = 1 << 20;
 /// The share of both texts from which they are copies of each other.
 const COPY: f64 = 0.8;
 /// Approximate bytes of memory per document that shares a gram.
@@ -171,7 +177,8 @@ pub fn rank(matches: &mut [Match]) {
 }
 
 impl Plan<'_> {
-    /// The documents that contain at least `least` of a new one at this point of the group.
+    /// The documents that contain at least `least` of a new one at this point of the group. Kept texts are
+    /// compared letter by letter.
     pub(super) fn containing(
         &self,
         collection: &Collection,
@@ -188,7 +195,9 @@ impl Plan<'_> {
         let left_out = left_out.as_ref();
         let (candidates, boilerplate) = sharing.into_candidates(left_out);
         let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
-        let mut matches = Vec::new();
+        let own = document.row.text.as_deref();
+        let own = own.map(|text| blank(text, &ranges(grams, |gram| boilerplate.contains(&gram.hash))));
+        let mut estimated = Vec::new();
         // A document is not a duplicate of its own previous version.
         for (id, count) in candidates.into_iter().filter(|(id, _)| *id != document.id) {
             let Some(row) = self.live_row(collection, &id)? else { continue };
@@ -196,12 +205,64 @@ impl Plan<'_> {
                 continue;
             }
             let shared = Containment::of_grams(grams, &row.grams, |gram| boilerplate.contains(&gram));
-            if Containment::shares_passage(count, grams.len(), row.grams.len()) && shared.a_in_b >= least {
+            let is_enough = Containment::shares_passage(count, grams.len(), row.grams.len());
+            if own.is_some() || (is_enough && shared.a_in_b >= least) {
+                estimated.push((is_enough, shared, id, row));
+            }
+        }
+        estimated.sort_by(|a, b| b.1.a_in_b.total_cmp(&a.1.a_in_b).then_with(|| a.2.cmp(&b.2)));
+        let (mut matches, mut compared, mut bytes) = (Vec::new(), 0, 0);
+        for (is_enough, mut shared, id, row) in estimated {
+            let is_possible = compared < JUDGED && bytes < JUDGED_BYTES;
+            let text = if own.is_some() && is_possible { self.text(collection, &id)? } else { None };
+            let mut is_exact = false;
+            if let (Some(own), Some(text)) = (&own, text) {
+                bytes += own.len() + text.len();
+                compared += 1;
+                if bytes <= JUDGED_BYTES {
+                    let text = blank(&text, &ranges(&row.grams, |gram| boilerplate.contains(&gram.hash)));
+                    let Ok(exact) = Containment::of(own, &text, || Ok::<_, Infallible>(()));
+                    (shared, is_exact) = (exact, true);
+                }
+            }
+            if shared.a_in_b >= least && (is_exact || is_enough) {
                 matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
             }
         }
         rank(&mut matches);
         matches.truncate(DUPLICATES_NAMED);
         Ok(matches)
+    }
+}
+
+/// The ranges of characters from the first to the last of consecutive grams that `is_wanted`.
+pub fn ranges(grams: &[Gram], is_wanted: impl Fn(&Gram) -> bool) -> Vec<Range<u32>> {
+    let wanted = grams.chunk_by(|a, b| is_wanted(a) == is_wanted(b)).filter(|part| is_wanted(&part[0]));
+    wanted.map(|part| part[0].from..part[part.len() - 1].to).collect()
+}
+
+/// The text with spaces in place of the characters in these ranges, which are in order.
+pub fn blank(text: &str, ranges: &[Range<u32>]) -> String {
+    let mut ranges = ranges.iter().peekable();
+    let blanked = (0..).zip(text.chars()).map(|(at, c)| {
+        while ranges.next_if(|range| range.end <= at).is_some() {}
+        if ranges.peek().is_some_and(|range| range.contains(&at)) { ' ' } else { c }
+    });
+    blanked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_consecutive_grams_and_are_blanked() {
+        let gram = |hash: u64, from: u32| Gram { hash, from, to: from + 2 };
+        let grams = [gram(1, 0), gram(2, 3), gram(9, 6), gram(1, 7), gram(3, 12)];
+        let found = ranges(&grams, |gram| gram.hash < 3);
+        assert_eq!(found, [0..5, 7..9]);
+        assert_eq!(blank("北京abcdefghij", &found), "     de  hij");
+        assert_eq!(blank("abc", &[]), "abc");
+        assert!(ranges(&[], |_| true).is_empty());
     }
 }

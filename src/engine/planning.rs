@@ -4,9 +4,11 @@
 //! of them is durable yet.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
+use super::condition::is_same;
 use super::lists::{ListKey, gram_keys};
 use super::near_duplicates::Checked;
 use super::posting_cache::{CachedPosting, TouchedHash};
@@ -41,6 +43,8 @@ pub(super) struct Plan<'a> {
     soonest_ms: Option<u64>,
     /// The row of each touched document and its digest; `None` if it is deleted.
     documents: HashMap<(CollectionId, DocumentId), Option<(RowHead, Digest)>, RandomState>,
+    /// The texts of documents that were put, where later operations may be compared with them.
+    texts: HashMap<(CollectionId, DocumentId), Arc<str>, RandomState>,
     /// The touched posting lists; `None` if one is empty.
     pub(super) postings: HashMap<ListKey, Option<PostingList>, RandomState>,
     /// Stored posting lists of grams that were read ahead.
@@ -64,6 +68,7 @@ impl<'a> Plan<'a> {
             now_ms,
             soonest_ms: None,
             documents: HashMap::default(),
+            texts: HashMap::default(),
             postings: HashMap::default(),
             read_ahead: HashMap::default(),
             shared: HashMap::default(),
@@ -131,6 +136,12 @@ impl<'a> Plan<'a> {
                 None => self.delete(collection, &id),
             },
             Operation::Put { document, unless, condition } => {
+                if condition == Condition::Repeats {
+                    if let Some(outcome) = self.repeated(collection, &document)? {
+                        return Ok(outcome);
+                    }
+                    self.keep_text(collection, &document);
+                }
                 if let Some(refused) = self.refusal(collection, &document.id, &condition)? {
                     return Ok(refused);
                 }
@@ -167,6 +178,41 @@ impl<'a> Plan<'a> {
         Ok((!condition.holds(version)).then_some(Outcome::Refused(version)))
     }
 
+    /// The outcome of a document that may have been sent before, if one is stored under its id.
+    fn repeated(&self, collection: &Collection, document: &Document) -> Result<Option<Outcome>, StoreError> {
+        let Some(stored) = self.live_row(collection, &document.id)? else { return Ok(None) };
+        let version = Version::of_document(stored.place, stored.written_ms, stored.hash);
+        let text = match document.row.text {
+            Some(_) => self.text(collection, &document.id)?,
+            None => None,
+        };
+        let made = (stored.hash, stored.characters);
+        let is_same = is_same(&document.row, made, stored.metadata.as_deref(), text.as_deref());
+        let refused = Outcome::Refused(Some(version));
+        Ok(Some(if is_same { Outcome::Repeated(version, stored.expires_ms) } else { refused }))
+    }
+
+    /// Keeps the text of a document that is put next, to compare it with those of later operations.
+    fn keep_text(&mut self, collection: &Collection, document: &Document) {
+        if let Some(text) = document.row.text.as_deref() {
+            self.texts.insert((collection.id, document.id.clone()), text.into());
+        }
+    }
+
+    /// The kept text of a stored or planned document; `None` if there is none, or if it was put by this group
+    /// and is not kept for it.
+    pub(super) fn text(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<Arc<str>>, StoreError> {
+        let key = (collection.id, id.clone());
+        if self.documents.contains_key(&key) {
+            return Ok(self.texts.get(&key).cloned());
+        }
+        Ok(self.view.row(collection.id, id)?.and_then(|row| row.text).map(Arc::from))
+    }
+
     pub(super) fn put(
         &mut self,
         collection: &Collection,
@@ -200,6 +246,8 @@ impl<'a> Plan<'a> {
             }
         }
         self.change_grams(collection, before.as_ref(), &row.grams, &posting)?;
+        let text = row.text.as_deref().filter(|_| collection.keeps_grams());
+        text.map(|text| self.texts.insert((of, id.clone()), text.into()));
         let touched = RowHead {
             hash,
             characters: row.characters,

@@ -177,6 +177,11 @@ pub enum Outcome {
     /// A document was stored in this version in place of these near-duplicates: nearest first, without
     /// metadata.
     Replaced(Version, Vec<Match>),
+    /// The document was sent before and is stored in this version; it was not written again. It expires at
+    /// this time, in milliseconds since 1970-01-01 UTC, if it does.
+    Repeated(Version, Option<u64>),
+    /// Nothing was stored, because more documents are near than one may replace.
+    TooManyNear,
     /// Nothing was stored because of these near-duplicates: nearest first, at least one, without metadata.
     Duplicate(Vec<Match>),
     /// The document was deleted.

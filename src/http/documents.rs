@@ -46,7 +46,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids."),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for \
-            each request. Documents without ids get ids that follow from it, so it can be sent again."),
+            each request. Documents without ids get ids that follow from it, so it can be sent again. With \
+            another body it is refused (422)."),
     ),
     request_body(content((DocumentIn = "application/json"), (String = "application/x-ndjson"))),
     responses(
@@ -113,7 +114,8 @@ pub(super) async fn add(
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids; \
             others fail alone."),
         ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for \
-            each request. Documents without ids get ids that follow from it, so it can be sent again."),
+            each request. Documents without ids get ids that follow from it, so it can be sent again. With \
+            another body it is refused (422)."),
     ),
     request_body = Vec<DocumentIn>,
     responses(

@@ -61,6 +61,7 @@ codes! {
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
     NoClusters CONFLICT "no_clusters" "The collection has no clusters";
     TooManyMarks CONFLICT "too_many_marks" "The document has too many marks";
+    TooManyNear CONFLICT "too_many_near" "More documents are near than one may replace";
     NotInCluster CONFLICT "not_in_cluster" "A server of a cluster cannot do this";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
@@ -78,6 +79,7 @@ codes! {
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
     EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
+    IdempotencyKeyReused UNPROCESSABLE_ENTITY "idempotency_key_reused" "The key was used for another document";
     InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
     ProfileMismatch CONFLICT "profile_mismatch" "The hashes are of another profile";
@@ -385,6 +387,10 @@ impl From<&ServiceError> for Problem {
             ServiceError::Condition { version, .. } => {
                 Problem { version: *version, ..Problem::new(Code::PreconditionFailed, detail) }
             }
+            ServiceError::KeyReused(_) => {
+                Problem::parameter(Code::IdempotencyKeyReused, "Idempotency-Key", detail)
+            }
+            ServiceError::TooManyNear => Problem::new(Code::TooManyNear, detail),
             ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
             ServiceError::NoMark { .. } => Problem::new(Code::NoMark, detail),
             ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),

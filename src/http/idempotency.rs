@@ -2,7 +2,9 @@
 //!
 //! A document without an id gets one that follows from the key and its place in the request. So the documents
 //! of a request that is sent again have the ids of the first time, and replace themselves. Nothing is
-//! remembered, so this holds for any time, after a restart, and on every server of a cluster.
+//! remembered, so this holds for any time, after a restart, and on every server of a cluster. If another
+//! document is stored under such an id, the new one is refused: the key was used for another body, or the
+//! stored one was changed since, and must not be lost.
 //!
 //! *Absent*: the answer to the first request. The second one says `updated` where the first said `created`.
 
@@ -46,6 +48,6 @@ impl IdempotencyKey {
         let Some(key) = self.0.as_deref().filter(|_| offered.id.is_none()) else { return offered };
         let digest = xxh3_128(format!("{place} {key}").as_bytes());
         let id = DocumentId::new(&format!("{digest:032x}")).expect("hexadecimal digits are an id");
-        Offered { id: Some(id), ..offered }
+        Offered { id: Some(id), is_keyed: true, ..offered }
     }
 }

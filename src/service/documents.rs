@@ -47,6 +47,8 @@ pub struct Offered {
     pub place: Option<u64>,
     /// What else an export has of it.
     pub exported: Option<Exported>,
+    /// Whether its id follows from the key of a request that may be sent again.
+    pub is_keyed: bool,
 }
 
 /// When a document expires.
@@ -73,6 +75,8 @@ const PLACED_AT_ONCE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Prepared {
     document: Document,
+    /// Whether its id follows from the key of a request that may be sent again.
+    is_keyed: bool,
     /// The settings by which it was made.
     settings: Arc<CollectionSettings>,
 }
@@ -107,7 +111,8 @@ impl Preparation {
         row.place = offered.place.unwrap_or_default();
         offered.exported.unwrap_or_default().add_to(&mut row, &self.settings, self.now_ms)?;
         let id = offered.id.unwrap_or_else(|| self.engine.own_id(self.new_id));
-        Ok(Prepared { document: Document { id, row }, settings: Arc::clone(&self.settings) })
+        let is_keyed = offered.is_keyed;
+        Ok(Prepared { document: Document { id, row }, is_keyed, settings: Arc::clone(&self.settings) })
     }
 
     fn row(&self, content: Content, cancel: &Cancel) -> Result<Row, ServiceError> {
@@ -203,10 +208,16 @@ pub struct StoreRule {
 }
 
 impl Added {
-    fn with_outcome(self, outcome: Outcome) -> Result<Added, ServiceError> {
+    fn with_outcome(self, outcome: Outcome, is_keyed: bool) -> Result<Added, ServiceError> {
         let version = match &outcome {
+            Outcome::Refused(_) if is_keyed => return Err(ServiceError::KeyReused(self.id)),
             Outcome::Refused(version) => {
                 return Err(ServiceError::Condition { id: self.id, version: *version });
+            }
+            Outcome::TooManyNear => return Err(ServiceError::TooManyNear),
+            &Outcome::Repeated(version, expires_ms) => {
+                let outcome = Outcome::Updated(version);
+                return Ok(Added { outcome, version: Some(version), expires_ms, ..self });
             }
             Outcome::Created(version) | Outcome::Updated(version) | Outcome::Replaced(version, _) => {
                 Some(*version)
@@ -325,7 +336,7 @@ impl Service {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
         let engine = Arc::clone(self.engine()?);
         let written_to = engine.find(collection)?;
-        let fact = |Prepared { document: Document { id, row }, settings }: &Prepared| Added {
+        let fact = |Prepared { document: Document { id, row }, settings, .. }: &Prepared| Added {
             id: id.clone(),
             hash: row.hash,
             status: status(row),
@@ -339,8 +350,13 @@ impl Service {
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let made_for = prepared.first().map(|prepared| Arc::clone(&prepared.settings));
         let StoreRule { unless, condition } = rule;
-        let put =
-            |Prepared { document, .. }| Operation::Put { document, unless, condition: condition.clone() };
+        // A condition of the request comes first: the ids that the key makes exist if it was sent before.
+        let is_keyed = |one: &Prepared| one.is_keyed && condition == Condition::None;
+        let keyed: Vec<bool> = prepared.iter().map(is_keyed).collect();
+        let put = |one: Prepared| {
+            let condition = if is_keyed(&one) { Condition::Repeats } else { condition.clone() };
+            Operation::Put { document: one.document, unless, condition }
+        };
         let operations = prepared.into_iter().map(put).collect();
         let receipt = engine.write(collection, made_for.as_deref(), operations, admission).await?;
         let pool = self.pool.clone();
@@ -351,9 +367,9 @@ impl Service {
             };
             let stored = outcomes.iter().filter(is_stored).count();
             written_to.traffic.wrote(stored as u64);
-            let added = facts.into_iter().zip(outcomes);
+            let added = facts.into_iter().zip(outcomes).zip(keyed);
             let mut added: Vec<Result<Added, ServiceError>> =
-                added.map(|(fact, outcome)| fact.with_outcome(outcome)).collect();
+                added.map(|((fact, outcome), is_keyed)| fact.with_outcome(outcome, is_keyed)).collect();
             count_outcomes(&added);
             if written_to.settings().clusters.is_none() {
                 return Ok(added);

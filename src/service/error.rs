@@ -1,7 +1,7 @@
 //! Why a request failed. Messages name the field, the limit and the way out.
 
 use crate::call::NoMemory;
-use crate::engine::{EngineError, Progress, Version};
+use crate::engine::{EngineError, MAX_REPLACED, Progress, Version};
 use crate::ids::{CollectionName, DocumentId, Mark};
 use crate::pool::PoolError;
 use crate::wording::counted;
@@ -181,6 +181,21 @@ pub enum ServiceError {
         /// Its version; `None` if it does not exist.
         version: Option<Version>,
     },
+    /// Another document is stored under the id that follows from the key of the request.
+    #[error(
+        "this Idempotency-Key was used before, and the document {id:?} that it stored differs from this one: \
+         another body was sent with the key, or the document was changed since. Nothing was stored. Send a \
+         new document with a new key; to replace the stored one, PUT it under its id",
+        id = .0.as_str()
+    )]
+    KeyReused(DocumentId),
+    /// A document would replace more others than one may.
+    #[error(
+        "more than {MAX_REPLACED} stored documents are within k, and on_duplicate=replace takes the place of \
+         at most that many; nothing was stored. Store the document with on_duplicate=link, and delete the \
+         other members of its cluster (GET /clusters/{{id}}, POST /deletions)"
+    )]
+    TooManyNear,
     /// A deletion of this collection by a filter is running.
     #[error(
         "documents of collection \"{0}\" are being deleted by a filter; GET /collections/{0}/deletions \
@@ -313,6 +328,8 @@ impl ServiceError {
             | ServiceError::Cursor
             | ServiceError::ProfileMismatch { .. }
             | ServiceError::Condition { .. }
+            | ServiceError::KeyReused(_)
+            | ServiceError::TooManyNear
             | ServiceError::NoDocument { .. } => true,
             ServiceError::Engine(error) => error.is_of_question(),
             _ => false,

@@ -12,7 +12,9 @@ use super::clusters::placements_of;
 use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
-use crate::engine::{Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, rank};
+use crate::engine::{
+    Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, blank, ranges, rank,
+};
 use crate::features::sampled_grams;
 use crate::fingerprint::{Containment, Profile};
 use crate::ids::{CollectionName, DocumentId, Gram};
@@ -181,36 +183,4 @@ fn judge(own: String, boilerplate: HashSet<u64>, least: f64) -> Judge {
         near.shared = Some(Box::new(shared));
         Ok(is_match)
     })
-}
-
-/// The ranges of characters from the first to the last of consecutive grams that `is_wanted`.
-fn ranges(grams: &[Gram], is_wanted: impl Fn(&Gram) -> bool) -> Vec<Range<u32>> {
-    let wanted = grams.chunk_by(|a, b| is_wanted(a) == is_wanted(b)).filter(|part| is_wanted(&part[0]));
-    wanted.map(|part| part[0].from..part[part.len() - 1].to).collect()
-}
-
-/// The text with spaces in place of the characters in these ranges, which are in order.
-fn blank(text: &str, ranges: &[Range<u32>]) -> String {
-    let mut ranges = ranges.iter().peekable();
-    let blanked = (0..).zip(text.chars()).map(|(at, c)| {
-        while ranges.next_if(|range| range.end <= at).is_some() {}
-        if ranges.peek().is_some_and(|range| range.contains(&at)) { ' ' } else { c }
-    });
-    blanked.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_those_of_consecutive_grams_and_are_blanked() {
-        let gram = |hash: u64, from: u32| Gram { hash, from, to: from + 2 };
-        let grams = [gram(1, 0), gram(2, 3), gram(9, 6), gram(1, 7), gram(3, 12)];
-        let found = ranges(&grams, |gram| gram.hash < 3);
-        assert_eq!(found, [0..5, 7..9]);
-        assert_eq!(blank("北京abcdefghij", &found), "     de  hij");
-        assert_eq!(blank("abc", &[]), "abc");
-        assert!(ranges(&[], |_| true).is_empty());
-    }
 }

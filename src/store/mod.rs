@@ -56,8 +56,10 @@ use lsm_tree::{AbstractTree, Guard, IterGuardImpl, SeqNo};
 use parking_lot::Mutex;
 
 pub use batch::Batch;
-pub use cluster_records::{Cluster, ClusterState, Clustered, Queued, Rank, Role, Task};
-pub use clusters::{ClusterChanges, Clusters};
+pub use cluster_records::{
+    Cluster, ClusterState, Clustered, Copies, CopiesOf, Membership, Part, Queued, Rank, Task,
+};
+pub use clusters::{ClusterChanges, Clusters, PartOf};
 pub use copy::CopyError;
 pub use digest::Digest;
 pub use error::StoreError;

@@ -232,4 +232,8 @@ fn describe() {
     // An alert waits for its first increase, and a counter that begins at 1 has not increased.
     metrics::counter!("lookalike_snapshot_failures_total").increment(0);
     describe_counter!("lookalike_expired_documents_total", "Expired documents removed.");
+    describe_counter!(
+        "lookalike_cluster_entries_total",
+        "Entries of the clusters of documents that were read and written for writes and tasks, by kind."
+    );
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
@@ -127,4 +128,36 @@ async fn a_shared_hash_is_found_until_its_last_document_changes() {
     assert_eq!(ids(&server.json("/similar?hash=0000000000000007&k=0").await), [""; 0]);
     let info = server.json("/collections/default").await;
     assert_eq!((&info["documents"], &info["distinct_hashes"]), (&json!(2_999), &json!(2_999)));
+}
+
+/// A better document is never dropped without a word, however many it would replace.
+#[tokio::test]
+async fn more_near_documents_than_one_may_replace_are_refused_with_a_way_out() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/best", json!({"k": 3, "clusters": {"keep": "max:n", "k": 3}})).await;
+    let route = "/collections/best/documents?on_duplicate=replace";
+    let copies = |count: u64| -> String {
+        let line = |at| json!({"id": format!("c{at}"), "hash": "00000000000000ff", "metadata": {"n": at}});
+        (0..count).map(|at| format!("{}\n", line(at))).collect()
+    };
+    server.stream("/collections/best/documents", copies(1_001)).await;
+    let offered = |n: u64| json!({"id": "new", "hash": "00000000000000fe", "metadata": {"n": n}});
+    let (status, worse) = server.post(route, offered(500)).await;
+    assert_eq!((status, &worse["outcome"]), (StatusCode::OK, &json!("duplicate")), "{worse}");
+    let (status, better) = server.post(route, offered(5_000)).await;
+    assert_eq!((status, &better["code"]), (StatusCode::CONFLICT, &json!("too_many_near")), "{better}");
+    let detail = better["detail"].as_str().unwrap();
+    assert!(detail.contains("1000 stored documents") && detail.contains("on_duplicate=link"), "{detail}");
+    // In a stream it fails alone.
+    let lines = format!("{}\n{}\n", offered(5_000), json!({"id": "far", "hash": "ff000000000000ff"}));
+    let (results, summary) = server.stream(route, lines).await;
+    assert_eq!((&summary["errors"], &summary["created"]), (&json!(1), &json!(1)), "{summary}");
+    assert_eq!(results[0]["error"]["code"], "too_many_near", "{results:?}");
+    assert_eq!(server.json("/collections/best").await["documents"], 1_002);
+    // One fewer, and it is stored in place of all of them.
+    server.delete("/collections/best/documents/c7").await;
+    let (status, replaced) = server.post(route, offered(5_000)).await;
+    assert_eq!((status, &replaced["outcome"]), (StatusCode::OK, &json!("replaced")), "{replaced}");
+    assert_eq!(server.json("/collections/best").await["documents"], 2);
 }

@@ -109,3 +109,92 @@ async fn a_wrong_key_is_refused_and_nothing_is_stored() {
     assert_eq!(twice.json(&json!({"text": TEXT})).send().await.unwrap().status(), 422);
     assert_eq!(server.documents().await, 0);
 }
+
+/// A key that stands for another body stores nothing, and what is stored stays.
+#[tokio::test]
+async fn a_key_of_another_body_is_refused_and_the_stored_document_stays() {
+    let data = directory();
+    let mut server = Server::start(data.path()).await;
+    server.put("/collections/kept", json!({"keep_text": true})).await;
+    for route in ["/documents", "/collections/kept/documents"] {
+        let base = route.trim_end_matches("/documents");
+        let body = json!({"text": TEXT, "metadata": {"b": 1, "a": [2]}, "expires_in": 1_000});
+        let (status, first) = add(&server, Some("k1"), route, body.clone()).await;
+        assert_eq!(status, StatusCode::CREATED, "{first}");
+        let stored = format!("{base}/documents/{}", first["id"].as_str().unwrap());
+        let document = server.json(&stored).await;
+        let others = [
+            json!({"text": TEXT.replace("twenty", "ten"), "metadata": {"b": 1, "a": [2]}}),
+            json!({"text": TEXT, "metadata": {"b": 2, "a": [2]}}),
+            json!({"text": TEXT}),
+            // The letters of a fingerprint are the same, the text is another one.
+            json!({"text": format!("{TEXT} !"), "metadata": {"b": 1, "a": [2]}}),
+        ];
+        server.kill();
+        server = Server::start(data.path()).await;
+        for other in others {
+            for rule in ["", "?on_duplicate=skip"] {
+                let (status, refused) =
+                    add(&server, Some("k1"), &format!("{route}{rule}"), other.clone()).await;
+                assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{other} {refused}");
+                assert_eq!(refused["code"], "idempotency_key_reused");
+                assert_eq!(refused["errors"][0]["parameter"], "Idempotency-Key", "{refused}");
+                assert!(refused["detail"].as_str().unwrap().contains("a new key"), "{refused}");
+            }
+        }
+        assert_eq!(server.json(&stored).await, document, "it stays");
+        // The same body is the same, in whatever order its members are, and is not written again.
+        let again = json!({"expires_in": 1_000, "metadata": {"a": [2], "b": 1}, "text": TEXT});
+        let (status, answer) = add(&server, Some("k1"), route, again).await;
+        assert_eq!((status, &answer["outcome"]), (StatusCode::OK, &json!("updated")), "{answer}");
+        assert_eq!(answer["expires_at"], first["expires_at"], "the first time counts");
+        assert_eq!(server.json(&stored).await, document);
+        // A change in between is not undone.
+        let change = server.client.patch(format!("{}{stored}", server.url));
+        change.json(&json!({"metadata": {"seen": true}})).send().await.unwrap();
+        let (status, late) = add(&server, Some("k1"), route, body.clone()).await;
+        assert_eq!(
+            (status, &late["code"]),
+            (StatusCode::UNPROCESSABLE_ENTITY, &json!("idempotency_key_reused"))
+        );
+        assert_eq!(server.json(&stored).await["metadata"]["seen"], true);
+        // A document that was deleted since is stored again.
+        assert_eq!(server.delete(&stored).await, StatusCode::NO_CONTENT);
+        let (status, anew) = add(&server, Some("k1"), route, body).await;
+        assert_eq!((status, &anew["id"]), (StatusCode::CREATED, &first["id"]), "{anew}");
+    }
+}
+
+#[tokio::test]
+async fn an_element_of_another_body_fails_alone_in_arrays_and_streams() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let hash = |number: u64| json!({"hash": format!("{number:016x}")});
+    let outcome = |line: &Value| line.get("error").map_or(&line["outcome"], |error| &error["code"]).clone();
+    let lines =
+        |numbers: &[u64]| numbers.iter().map(|number| format!("{}\n", hash(*number))).collect::<String>();
+    let stream = async |numbers: &[u64]| {
+        let sent = request(&server, "/documents", Some("s")).header("content-type", "application/x-ndjson");
+        let answer = sent.body(lines(numbers)).send().await.unwrap().text().await.unwrap();
+        answer.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    assert_eq!(stream(&[1, 2, 3]).await[3]["summary"]["created"], 3);
+    let again = stream(&[1, 9, 3]).await;
+    let outcomes: Vec<Value> = again[..3].iter().map(outcome).collect();
+    assert_eq!(outcomes, ["updated", "idempotency_key_reused", "updated"], "{again:?}");
+    assert_eq!((&again[3]["summary"]["errors"], &again[3]["summary"]["updated"]), (&json!(1), &json!(2)));
+    let array = async |numbers: [u64; 2]| {
+        add(&server, Some("a"), "/batch/documents", json!(numbers.map(hash))).await.1["results"].clone()
+    };
+    array([11, 12]).await;
+    let again = array([11, 19]).await;
+    assert_eq!(again[0]["outcome"], "updated", "{again}");
+    assert_eq!(outcome(&again[1]), "idempotency_key_reused", "{again}");
+    // Of two that are sent at once with one key, one is stored and the other one refused.
+    let [one, other] = [21, 22].map(|number| add(&server, Some("at once"), "/documents", hash(number)));
+    let (one, other) = futures::join!(one, other);
+    let mut statuses = [one.0.as_u16(), other.0.as_u16()];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 422], "{one:?} {other:?}");
+    assert_eq!(server.documents().await, 6);
+}

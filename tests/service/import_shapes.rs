@@ -51,7 +51,7 @@ async fn imported(
         let mut document: Value = serde_json::from_str(line).unwrap();
         let is_made = document["id"].as_str().is_some_and(|id| uuid::Uuid::parse_str(id).is_ok());
         let object = document.as_object_mut().unwrap();
-        ["arrival", "exported"].map(|name| object.remove(name));
+        object.retain(|name, _| name != "arrival" && name != "exported");
         if is_made {
             object.remove("id");
         }

@@ -16,6 +16,7 @@ mod batches;
 mod browser;
 mod bulk;
 mod calibrate;
+mod cluster_work;
 mod clusters;
 mod command_line;
 mod conditions;

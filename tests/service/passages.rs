@@ -215,6 +215,49 @@ async fn a_document_that_a_stored_one_contains_is_a_duplicate() {
     assert_eq!(answer["outcome"], "updated", "{answer}");
 }
 
+/// With kept texts the share decides that the letters have, not an estimate of it.
+#[tokio::test]
+async fn with_kept_texts_the_containment_of_a_duplicate_is_exact() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    create(&server, "kept", json!({"passages": true, "keep_text": true, "k": 0})).await;
+    let route = "/collections/kept/documents";
+    let skip = format!("{route}?on_duplicate=skip&min_containment=0.8");
+    let mut wrongly_estimated = 0;
+    for number in 0..60 {
+        let stored = article(number, 24);
+        add(&server, route, &format!("a{number}"), &stored).await;
+        for (kind, own) in [("most", 21), ("less", 17)] {
+            // Most of it is the stored article; the rest is its own.
+            let text = format!("{}{}", article(number, own), article(1_000 + number, 24 - own));
+            let letters = Containment::of(&text, &stored, || Ok::<_, ()>(())).unwrap().a_in_b;
+            let estimate = Containment::of_grams(&sampled_grams(&text), &sampled_grams(&stored), |_| false);
+            wrongly_estimated += usize::from((letters >= 0.8) != (estimate.a_in_b >= 0.8));
+            let id = format!("{kind}{number}");
+            let (_, answer) = server.post(&skip, json!({"id": id, "text": text})).await;
+            let expected = if letters >= 0.8 { "duplicate" } else { "created" };
+            assert_eq!(answer["outcome"], expected, "{id}: {letters}: {answer}");
+            if letters >= 0.8 {
+                let shared = &answer["similar"][0]["shared"]["query_in_document"];
+                assert!((shared.as_f64().unwrap() - letters).abs() < 1e-3, "{letters}: {answer}");
+            } else {
+                server.delete(&format!("{route}/{id}")).await;
+            }
+        }
+    }
+    assert!(wrongly_estimated >= 3, "{wrongly_estimated} estimates decide otherwise");
+    // So it is for documents of one group.
+    let lines: String = (100..130)
+        .flat_map(|number| {
+            let text = format!("{}{}", article(number, 21), article(1_000 + number, 3));
+            [("a", article(number, 24)), ("b", text)].map(|(kind, text)| (format!("{kind}{number}"), text))
+        })
+        .map(|(id, text)| format!("{}\n", json!({"id": id, "text": text})))
+        .collect();
+    let (results, summary) = server.stream(&skip, lines).await;
+    assert_eq!((&summary["created"], &summary["duplicates"]), (&json!(30), &json!(30)), "{results:?}");
+}
+
 #[tokio::test]
 async fn what_many_documents_have_is_boilerplate() {
     let data = directory();

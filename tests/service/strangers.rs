@@ -29,7 +29,8 @@ async fn imported(server: &Server, folder: &Path, name: &str, arguments: &[&str]
     let export = server.get(&format!("/collections/{name}/export")).await.text().await.unwrap();
     let documents = export.lines().skip(1).map(|line| {
         let mut document: Value = serde_json::from_str(line).unwrap();
-        ["arrival", "exported"].map(|name| document.as_object_mut().unwrap().remove(name));
+        let object = document.as_object_mut().unwrap();
+        object.retain(|name, _| name != "arrival" && name != "exported");
         document
     });
     (documents.collect(), String::from_utf8(output.stderr).unwrap())

@@ -198,6 +198,7 @@ enum OutcomeLayout {
     Deleted,
     Absent,
     Refused(Option<u64>),
+    Repeated(u64, Option<u64>),
 }
 
 fn bytes_of(hash: Hash) -> Vec<u8> {
@@ -337,9 +338,11 @@ impl From<Outcome> for OutcomeLayout {
             Outcome::Updated(version) => OutcomeLayout::Updated(version.0),
             Outcome::Deleted => OutcomeLayout::Deleted,
             Outcome::Refused(version) => OutcomeLayout::Refused(version.map(|version| version.0)),
+            Outcome::Repeated(version, expires_ms) => OutcomeLayout::Repeated(version.0, expires_ms),
             // A server with a part of the documents neither finds duplicates nor replaces them.
             Outcome::Absent
             | Outcome::Replaced(..)
+            | Outcome::TooManyNear
             | Outcome::Duplicate(_)
             | Outcome::Elsewhere { .. }
             | Outcome::Retry { .. } => OutcomeLayout::Absent,
@@ -355,6 +358,7 @@ impl From<OutcomeLayout> for Outcome {
             OutcomeLayout::Deleted => Outcome::Deleted,
             OutcomeLayout::Absent => Outcome::Absent,
             OutcomeLayout::Refused(version) => Outcome::Refused(version.map(Version)),
+            OutcomeLayout::Repeated(version, expires_ms) => Outcome::Repeated(Version(version), expires_ms),
         }
     }
 }

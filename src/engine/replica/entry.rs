@@ -174,6 +174,7 @@ pub(super) enum ConditionLayout {
     Absent,
     Present,
     Version(Vec<u64>),
+    Repeats,
 }
 
 impl From<Work> for WorkLayout {
@@ -349,6 +350,7 @@ impl From<Condition> for ConditionLayout {
             Condition::None => ConditionLayout::None,
             Condition::Absent => ConditionLayout::Absent,
             Condition::Present => ConditionLayout::Present,
+            Condition::Repeats => ConditionLayout::Repeats,
             Condition::Version(versions) => {
                 ConditionLayout::Version(versions.iter().map(|version| version.0).collect())
             }
@@ -362,6 +364,7 @@ impl From<ConditionLayout> for Condition {
             ConditionLayout::None => Condition::None,
             ConditionLayout::Absent => Condition::Absent,
             ConditionLayout::Present => Condition::Present,
+            ConditionLayout::Repeats => Condition::Repeats,
             ConditionLayout::Version(versions) => {
                 Condition::Version(versions.into_iter().map(Version).collect())
             }

@@ -133,7 +133,8 @@ impl DocumentIn {
         let sketch = self.sketch.map(|sketch| sketch.0);
         let place = self.arrival.map(|arrival| arrival.0);
         let exported = self.exported.map(ExportedIn::exported).transpose()?;
-        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, exported })
+        let is_keyed = false;
+        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, is_keyed, exported })
     }
 
     /// The same for a route with the id in the path.
@@ -266,6 +267,8 @@ impl From<&Outcome> for OutcomeOut {
             Outcome::Duplicate(_) => OutcomeOut::Duplicate,
             Outcome::Replaced(..) => OutcomeOut::Replaced,
             Outcome::Updated(_)
+            | Outcome::Repeated(..)
+            | Outcome::TooManyNear
             | Outcome::Deleted
             | Outcome::Absent
             | Outcome::Refused(_)
