@@ -21,7 +21,7 @@ use crate::eval::{
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts};
 use crate::machine::thread_time;
 use crate::profiles;
-use crate::text::{main_text, visible_text};
+use crate::text::{PageText, main_text, visible_text};
 use crate::wording::{counted, plain};
 
 #[derive(Debug, Args)]
@@ -110,6 +110,15 @@ pub(super) enum OfPage {
     Main,
     /// All visible text
     Visible,
+}
+
+impl From<OfPage> for PageText {
+    fn from(page: OfPage) -> PageText {
+        match page {
+            OfPage::Main => PageText::Main,
+            OfPage::Visible => PageText::Visible,
+        }
+    }
 }
 
 /// A document. Other fields of the line are ignored.

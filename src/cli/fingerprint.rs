@@ -1,6 +1,5 @@
 //! `lookalike fingerprint`: prints the fingerprints of files, without a server.
 
-use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,11 +8,12 @@ use clap::Args;
 
 use super::Failure;
 use super::eval::OfPage;
-use super::files::{Format, is_tar, unpacked, wrong};
+use super::files::{Format, doubts, is_tar, unpacked, wrong};
 use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
+use crate::http::CharsetOut;
 use crate::ids::HashForm;
 use crate::profiles;
-use crate::text::{decode, main_text, visible_text};
+use crate::text::{CharsetOf, Decoded, PageText, decode, page_text};
 use crate::wording::counted;
 
 #[derive(Debug, Args)]
@@ -51,13 +51,14 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
     for file in &arguments.files {
         let name = file.display().to_string();
         match read(file, arguments.charset.as_deref(), arguments.html) {
-            Ok(text) => {
-                let text = match arguments.page {
-                    _ if !arguments.html => text,
-                    OfPage::Main => main_text(&text),
-                    OfPage::Visible => visible_text(&text),
-                };
-                print(&name, profile, profile.fingerprint(&text), arguments)?;
+            Ok((text, charset)) => {
+                let page = arguments.html.then(|| page_text(&text, arguments.page.into()));
+                let which = page.as_ref().map(|page| page.which);
+                let text = page.map_or(text, |page| page.text);
+                if charset.is_doubtful() {
+                    eprintln!("lookalike: {name}: {}", doubts(&charset));
+                }
+                print(&name, profile, profile.fingerprint(&text), (charset, which), arguments)?;
             }
             Err(error) => {
                 eprintln!("lookalike: {name}: {error}");
@@ -76,14 +77,15 @@ pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profil
     })
 }
 
-fn read(file: &Path, charset: Option<&str>, is_page: bool) -> io::Result<String> {
+fn read(file: &Path, charset: Option<&str>, is_page: bool) -> io::Result<(String, CharsetOf)> {
     let format = Format::named(file).filter(|format| *format != Format::Text);
     if format.is_some() || is_tar(file) {
         return Err(wrong(of_many(file, format)));
     }
     let mut bytes = Vec::new();
     unpacked(file, &Arc::default())?.read_to_end(&mut bytes)?;
-    decode(&bytes, charset, is_page).map(Cow::into_owned).map_err(io::Error::other)
+    let Decoded { text, charset } = decode(&bytes, charset, is_page).map_err(io::Error::other)?;
+    Ok((text.into_owned(), charset))
 }
 
 /// Why a file of many documents has no fingerprint, and what the user may want instead.
@@ -108,6 +110,7 @@ fn print(
     name: &str,
     profile: &Profile,
     made: Fingerprint,
+    (charset, page): (CharsetOf, Option<PageText>),
     arguments: &FingerprintArguments,
 ) -> io::Result<()> {
     let hash = arguments.hash_format.write(made.hash);
@@ -118,11 +121,14 @@ fn print(
     };
     let mut out = io::stdout().lock();
     if arguments.json {
-        let line = serde_json::json!({
+        let mut line = serde_json::json!({
             "file": name, "hash": hash, "bits": profile.width().bits(),
             "profile": profile.id().to_string(), "features": made.features, "status": status,
-            "k": made.k, "sensitivity": made.moved.within(made.k),
+            "k": made.k, "sensitivity": made.moved.within(made.k), "charset": CharsetOut::from(charset),
         });
+        if let Some(page) = page {
+            line["page"] = if page == PageText::Main { "main" } else { "visible" }.into();
+        }
         return writeln!(out, "{line}");
     }
     if made.status != Status::Ok {

@@ -45,7 +45,7 @@ fn page(folder: &Path, name: &str) -> Result<String, Failure> {
         File::open(&path).and_then(|file| MultiGzDecoder::new(file).read_to_end(&mut bytes))
     };
     read.map_err(|error| at(&path, &error))?;
-    Ok(decode(&bytes, None, true).map_err(|error| at(&path, &error))?.into_owned())
+    Ok(decode(&bytes, None, true).map_err(|error| at(&path, &error))?.text.into_owned())
 }
 
 fn at(path: &Path, error: &dyn std::error::Error) -> Failure {

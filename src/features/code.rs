@@ -5,9 +5,11 @@
 //! its line. Words that are keywords in a common language are kept, all others are identifiers and have one
 //! form. Single quotes and all other characters are tokens of their own.
 //!
-//! Guarantees: renamed identifiers, comments, spaces and line breaks change nothing. Costs: linear time. Not
+//! Guarantees: renamed identifiers, comments, spaces, line breaks and U+FFFD, which stands for stray bytes,
+//! change nothing. Costs: linear time. Not
 //! here: the grammar of any language; comments of other forms, such as `--`, which count as code.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// The form of every identifier.
@@ -187,6 +189,11 @@ const DIRECTIVES: [&str; 6] = ["include", "define", "if", "endif", "else", "prag
 /// assert_eq!(found.last().map(String::as_str), Some("\"b c\" ) return @ ;"));
 /// ```
 pub fn token_grams(text: &str, count: usize, mut each: impl FnMut(&str)) {
+    let whole = match text.contains(char::REPLACEMENT_CHARACTER) {
+        true => Cow::Owned(text.replace(char::REPLACEMENT_CHARACTER, "")),
+        false => Cow::Borrowed(text),
+    };
+    let text = &*whole;
     let mut last: VecDeque<&str> = VecDeque::with_capacity(count);
     let mut gram = String::new();
     let mut emit = |tokens: &VecDeque<&str>| {
@@ -286,6 +293,7 @@ mod tests {
             (r#"f("a \" // b", 'c')"#, &["@", "(", r#""a \" // b""#, ",", "'", "@", "'", ")"]),
             ("\"open\nnext", &["\"open", "@"]),
             ("变量 = é", &["@", "=", "@"]),
+            ("a\u{fffd}b \u{fffd}= re\u{fffd}turn", &["@", "=", "return"]),
         ];
         for (text, expected) in cases {
             assert_eq!(&tokens(text), expected, "{text}");

@@ -1,7 +1,5 @@
 //! Fingerprints of texts and of given features. Nothing is stored.
 
-use std::borrow::Cow;
-
 use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
@@ -15,12 +13,13 @@ use super::route::Route;
 use super::wire::{
     Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, in_form, page,
 };
-use crate::service::{Content, Given, Limits};
+use crate::service::{Content, Decoded, Given, Limits};
 
 /// Computes the fingerprint of a text, a page, or given features.
 ///
 /// A `text/plain` or `text/html` body is the same as `{"text"}` or `{"html"}`. Its charset is the one in the
-/// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others).
+/// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others);
+/// `charset` of the answer says which, whether it is guessed, and how many invalid bytes became U+FFFD.
 #[utoipa::path(
     post, path = Route::Fingerprint.path(), tag = "fingerprints", params(FormParams),
     request_body(content(
@@ -47,14 +46,16 @@ pub(super) async fn fingerprint(
     let charset = charset(request.headers()).map(str::to_owned);
     let bytes = read(request, limit).await?;
     let wanted = parse_aside(&state, deadline, bytes, move |bytes| {
-        let decoded = |is_page| decode(bytes, charset.as_deref(), is_page);
-        Ok(match kind {
-            "application/json" => parse_object(bytes)?,
-            "text/plain" => FingerprintIn { text: Some(decoded(false)?), ..FingerprintIn::default() },
-            _ => FingerprintIn { html: Some(decoded(true)?), ..FingerprintIn::default() },
-        })
+        if kind == "application/json" {
+            return Ok((parse_object(bytes)?, None));
+        }
+        let is_page = kind == "text/html";
+        let Decoded { text, charset } = decode(bytes, charset.as_deref(), is_page)?;
+        let content = Some(text.into_owned());
+        let (text, html) = if is_page { (None, content) } else { (content, None) };
+        Ok((FingerprintIn { text, html, ..FingerprintIn::default() }, Some(charset)))
     });
-    let mut wanted: FingerprintIn = wanted.await?;
+    let (mut wanted, charset): (FingerprintIn, _) = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref())?;
     let (explain, form) = (wanted.explain, params.form());
     if let Some(given) = given(&mut wanted)? {
@@ -64,12 +65,13 @@ pub(super) async fn fingerprint(
     let content = content(wanted, &limits)?;
     if explain {
         let explained = deadline.query(state.service.explain(profile, content)).await?;
-        return Ok(in_form(form, || Json(FingerprintOut::from(explained)).into_response()));
+        let made = || FingerprintOut::from(explained).read_in(charset);
+        return Ok(in_form(form, || Json(made()).into_response()));
     }
     let computed = deadline.query(state.service.fingerprint(profile, vec![content])).await?;
     let mut fingerprints = computed.into_iter();
     let fingerprint = fingerprints.next().expect("there is a fingerprint for each content");
-    Ok(in_form(form, || Json(FingerprintOut::from(fingerprint)).into_response()))
+    Ok(in_form(form, || Json(FingerprintOut::from(fingerprint).read_in(charset)).into_response()))
 }
 
 /// Computes the fingerprints of several texts.
@@ -148,8 +150,7 @@ fn content(wanted: FingerprintIn, limits: &Limits) -> Result<Content, Problem> {
     Ok(content)
 }
 
-fn decode(bytes: &[u8], charset: Option<&str>, is_page: bool) -> Result<String, Problem> {
-    let text = crate::service::decode(bytes, charset, is_page);
-    text.map(Cow::into_owned)
+fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) -> Result<Decoded<'a>, Problem> {
+    crate::service::decode(bytes, charset, is_page)
         .map_err(|error| Problem::new(Code::MalformedRequest, format!("the body cannot be read: {error}")))
 }

@@ -64,7 +64,7 @@ pub use browser::Sites;
 pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
 pub use series::Series;
-pub use wire::{DOCUMENT_MEMBERS, ExportHeader};
+pub use wire::{CharsetOut, DOCUMENT_MEMBERS, ExportHeader};
 
 use crate::call::{Accountant, Call};
 use crate::cluster::Cluster;

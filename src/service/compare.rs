@@ -237,7 +237,7 @@ fn known(
         Content::Text(_) | Content::Html(..) => {
             takes_texts(profile, field)?;
             cancel.check()?;
-            let text = content.into_text(most, cancel)?.unwrap_or_default();
+            let text = content.into_text(most, cancel)?.unwrap_or_default().text;
             cancel.check()?;
             let mut explanation = profile.explain(&text);
             if explanation.fingerprint.status == Status::Empty {

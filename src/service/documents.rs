@@ -11,7 +11,8 @@ use super::counts::count_outcomes;
 use super::error::ServiceError;
 use super::exported::Exported;
 use super::fingerprints::{
-    Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint, sign, takes_texts,
+    Content, Wording, check_profile, checked_signature, profile_named, reserve_for_fingerprint, sign,
+    takes_texts,
 };
 use super::given::hash_of;
 use super::limits::Limits;
@@ -24,6 +25,7 @@ use crate::engine::{
 use crate::fingerprint::{Profile, Profiles, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
+use crate::text::PageText;
 use crate::wording::told;
 
 /// A document as the client sends it.
@@ -77,6 +79,10 @@ pub struct Prepared {
     document: Document,
     /// Whether its id follows from the key of a request that may be sent again.
     is_keyed: bool,
+    /// Which text of a page was used, if it is a page.
+    page: Option<PageText>,
+    /// Whether it is a page with too little text to be compared: it is stored whatever it is near to.
+    is_little: bool,
     /// The settings by which it was made.
     settings: Arc<CollectionSettings>,
 }
@@ -100,7 +106,7 @@ impl Preparation {
         if let Some(given) = &offered.profile {
             check_profile(self.profiles, given, &self.settings.profile, "profile")?;
         }
-        let mut row = self.row(offered.content, cancel)?;
+        let (mut row, page, is_little) = self.row(offered.content, cancel)?;
         if let Some(sketch) = offered.sketch {
             check_sketch(&sketch, offered.profile.is_some(), &self.settings)?;
             row.sketch = Some(sketch);
@@ -111,11 +117,13 @@ impl Preparation {
         row.place = offered.place.unwrap_or_default();
         offered.exported.unwrap_or_default().add_to(&mut row, &self.settings, self.now_ms)?;
         let id = offered.id.unwrap_or_else(|| self.engine.own_id(self.new_id));
-        let is_keyed = offered.is_keyed;
-        Ok(Prepared { document: Document { id, row }, is_keyed, settings: Arc::clone(&self.settings) })
+        let (is_keyed, settings) = (offered.is_keyed, Arc::clone(&self.settings));
+        Ok(Prepared { document: Document { id, row }, is_keyed, page, is_little, settings })
     }
 
-    fn row(&self, content: Content, cancel: &Cancel) -> Result<Row, ServiceError> {
+    /// The row of a content; of a page also which text of it was used, and whether it has too little.
+    fn row(&self, content: Content, cancel: &Cancel) -> Result<(Row, Option<PageText>, bool), ServiceError> {
+        let (mut which, mut has_little) = (None, false);
         let mut row = Row {
             hash: Hash::from_u64(0),
             features: None,
@@ -140,7 +148,9 @@ impl Preparation {
             content => {
                 let field = content.field();
                 takes_texts(self.profile, field)?;
-                let text = content.into_text(self.limits.document_bytes, cancel)?.unwrap_or_default();
+                let most = self.limits.document_bytes;
+                let Wording { text, page, is_little } = content.into_text(most, cancel)?.unwrap_or_default();
+                (which, has_little) = (page, is_little);
                 let made = sign(&mut row, &text, self.profile, &self.settings, || cancel.check())?;
                 if made == Status::Empty {
                     return Err(ServiceError::EmptyText { field });
@@ -151,7 +161,7 @@ impl Preparation {
                 }
             }
         }
-        Ok(row)
+        Ok((row, which, has_little))
     }
 
     pub(super) fn expires_ms(&self, wanted: Expires) -> Result<Option<u64>, ServiceError> {
@@ -180,6 +190,8 @@ pub struct Added {
     pub hash: Hash,
     /// Whether the fingerprint is reliable; `None` if the client sent a hash, a signature or features.
     pub status: Option<Status>,
+    /// Which text of a page was used; `None` if it is no page.
+    pub page: Option<PageText>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,
     /// The result of the operation.
@@ -336,10 +348,11 @@ impl Service {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
         let engine = Arc::clone(self.engine()?);
         let written_to = engine.find(collection)?;
-        let fact = |Prepared { document: Document { id, row }, settings, .. }: &Prepared| Added {
+        let fact = |Prepared { document: Document { id, row }, page, settings, .. }: &Prepared| Added {
             id: id.clone(),
             hash: row.hash,
             status: status(row),
+            page: *page,
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
             version: None,
@@ -355,6 +368,7 @@ impl Service {
         let keyed: Vec<bool> = prepared.iter().map(is_keyed).collect();
         let put = |one: Prepared| {
             let condition = if is_keyed(&one) { Condition::Repeats } else { condition.clone() };
+            let unless = unless.filter(|_| !one.is_little);
             Operation::Put { document: one.document, unless, condition }
         };
         let operations = prepared.into_iter().map(put).collect();

@@ -10,11 +10,11 @@ use crate::engine::{Collection, CollectionSettings, EngineError, Row};
 use crate::features::sampled_grams;
 use crate::fingerprint::{
     Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, check_takes_texts,
-    makes_the_same, signature_name,
+    has_too_little, makes_the_same, signature_name,
 };
 use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience, PoolError};
-use crate::text::{PageText, checked_page_text, memory_for_page};
+use crate::text::{PageRead, PageText, checked_page_text, memory_for_page};
 
 /// The content of a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +40,8 @@ pub struct Fingerprinted {
     pub fingerprint: Fingerprint,
     /// The signature that the hash identifies, if the profile makes signatures.
     pub signature: Option<Vec<u8>>,
+    /// Which text of a page was used; `None` of a text.
+    pub page: Option<PageText>,
 }
 
 /// The maximum memory in bytes for fingerprinting a text or page of `bytes` bytes by any profile, in
@@ -94,6 +96,18 @@ pub struct Explained {
     pub profile: &'static Profile,
     /// The features and votes; the signature too, if the profile makes signatures.
     pub explanation: Explanation,
+    /// Which text of a page was used; `None` of a text.
+    pub page: Option<PageText>,
+}
+
+/// The text of a content.
+#[derive(Debug, Default)]
+pub(super) struct Wording {
+    pub(super) text: String,
+    /// Which text of a page it is; `None` of a text.
+    pub(super) page: Option<PageText>,
+    /// Whether it is the text of a page that has too little to be compared.
+    pub(super) is_little: bool,
 }
 
 impl Content {
@@ -121,23 +135,23 @@ impl Content {
     ///
     /// # Errors
     /// [`ServiceError::Invalid`] if it is longer; [`PoolError::Cancelled`].
-    pub(super) fn into_text(self, most: usize, cancel: &Cancel) -> Result<Option<String>, ServiceError> {
-        let is_page = matches!(self, Content::Html(..));
-        let text = match self {
-            Content::Text(text) => Some(text),
-            Content::Html(html, which) => Some(checked_page_text(&html, which, || cancel.check())?),
-            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => None,
+    pub(super) fn into_text(self, most: usize, cancel: &Cancel) -> Result<Option<Wording>, ServiceError> {
+        let (html, which) = match self {
+            Content::Text(text) => return Ok(Some(Wording { text, ..Wording::default() })),
+            Content::Html(html, which) => (html, which),
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => return Ok(None),
         };
-        match &text {
-            Some(text) if is_page && text.len() > most => {
-                let detail = format!(
-                    "the text of the page has {} bytes; at most {most} are accepted (limits.document_bytes)",
-                    text.len()
-                );
-                Err(ServiceError::invalid("html", detail))
-            }
-            _ => Ok(text),
+        let read = checked_page_text(&html, which, || cancel.check())?;
+        let is_little = has_too_little(&html, &read, || cancel.check())?;
+        let PageRead { text, which, .. } = read;
+        if text.len() > most {
+            let detail = format!(
+                "the text of the page has {} bytes; at most {most} are accepted (limits.document_bytes)",
+                text.len()
+            );
+            return Err(ServiceError::invalid("html", detail));
         }
+        Ok(Some(Wording { text, page: Some(which), is_little }))
     }
 }
 
@@ -194,9 +208,9 @@ impl Service {
             for content in contents {
                 cancel.check()?;
                 let _working = reserve_for_fingerprint(profile, &content, most)?;
-                let Some(text) = content.into_text(most, cancel)? else { continue };
+                let Some(Wording { text, page, .. }) = content.into_text(most, cancel)? else { continue };
                 let Signed { fingerprint, signature } = profile.checked_sign(&text, || cancel.check())?;
-                made.push(Fingerprinted { profile, fingerprint, signature });
+                made.push(Fingerprinted { profile, fingerprint, signature, page });
             }
             Ok(made)
         };
@@ -218,11 +232,11 @@ impl Service {
         let work = move |cancel: &Cancel| {
             // Not released here: the features and their text are a part of the answer.
             reserve_for_explanation(&content, most)?.keep();
-            let text = content.into_text(most, cancel)?.unwrap_or_default();
+            let Wording { text, page, .. } = content.into_text(most, cancel)?.unwrap_or_default();
             cancel.check()?;
             let explanation = profile.explain(&text);
             cancel.check()?;
-            Ok(Explained { profile, explanation })
+            Ok(Explained { profile, explanation, page })
         };
         self.pool.run(Patience::Interactive, work).await?
     }
@@ -238,7 +252,7 @@ impl Service {
         let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
             let _working = reserve_for(&content, most, 1)?;
-            Ok(Content::Text(content.into_text(most, cancel)?.unwrap_or_default()))
+            Ok(Content::Text(content.into_text(most, cancel)?.unwrap_or_default().text))
         };
         self.pool.run(Patience::Interactive, work).await?
     }

@@ -80,7 +80,7 @@ pub use crate::fingerprint::{
     Containment, DifferingFeature, FeatureComparison, GivenFeature, Profile, Profiles, SharedPassage, Status,
 };
 pub use crate::pool::{Cancel, Patience, PoolError};
-pub use crate::text::{Change, PageText, decode};
+pub use crate::text::{Change, CharsetOf, Decoded, PageText, decode};
 
 use crate::call::{self, Client};
 use crate::engine::{Engine, Progress};

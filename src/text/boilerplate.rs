@@ -16,6 +16,9 @@ use super::notices::{Notice, notice_in};
 const REMAINDER: usize = 100;
 /// An article of fewer characters outside links is not preferred to other parts of the page.
 const ARTICLE: usize = 250;
+/// So many parts beside each other, each with a heading that is a link and less text than an article, are
+/// teasers.
+const TEASERS: usize = 5;
 /// The least share in percent of an element that is named as the text of the article.
 const BODY_SHARE: usize = 30;
 /// An article that is so many times as long as the next is that of the page, and others are teasers.
@@ -54,15 +57,28 @@ enum Extent {
     Notices,
 }
 
-/// Removes from a tree what is not the article, as far as it can be recognized.
-pub(super) fn remove_boilerplate(tree: &Tree) {
-    let outside = outside_article(tree, &measured(tree));
+/// Removes from a tree what is not the article, as far as it can be recognized. Returns how much text the
+/// page has.
+pub(super) fn remove_boilerplate(tree: &Tree) -> Shown {
+    let nodes = measured(tree);
+    let shown = Shown { all: nodes[0].text, unlinked: nodes[0].unlinked() };
+    let outside = outside_article(tree, &nodes);
     outside.iter().for_each(|node| tree.remove_from_parent(node));
+    teasers(&measured(tree)).iter().for_each(|node| tree.remove_from_parent(node));
     let nodes = measured(tree);
     keep_embeds(tree, &nodes);
     let worded = Worded::of(tree, &nodes);
     let page = |extent| Page { tree, nodes: &nodes, worded: &worded, extent };
     let _ = page(Extent::All).remove(REMAINDER) || page(Extent::Notices).remove(1);
+    shown
+}
+
+/// The text that a page has, in characters that are not white space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    pub(super) all: usize,
+    /// Outside links.
+    pub(super) unlinked: usize,
 }
 
 /// Removes notices about consent and subscriptions; `false` if there is none, or nothing else.
@@ -140,6 +156,28 @@ fn other_articles(tree: &Tree, nodes: &[Measured]) -> Vec<NodeId> {
         Some(kept) => articles.iter().filter(|&&at| at != kept).map(|&at| nodes[at].node).collect(),
         None => Vec::new(),
     }
+}
+
+/// The teasers of other articles, if an article remains without them.
+fn teasers(nodes: &[Measured]) -> Vec<NodeId> {
+    let is_teaser = |node: &Measured| {
+        matches!(node.kind, Kind::Block | Kind::Holder | Kind::Link)
+            && node.within.title_link
+            && !node.within.heading
+            && node.unlinked() < ARTICLE
+    };
+    let mut beside = vec![0; nodes.len()];
+    nodes[1..].iter().filter(|node| is_teaser(node)).for_each(|node| beside[node.parent] += 1);
+    let is_one_of_many = |node: &&Measured| is_teaser(node) && beside[node.parent] >= TEASERS;
+    let (mut found, mut unlinked, mut end) = (Vec::new(), 0, 0);
+    for (at, node) in nodes.iter().enumerate().skip(1).filter(|(_, node)| is_one_of_many(node)) {
+        if at >= end {
+            found.push(node.node);
+            unlinked += node.unlinked();
+            end = node.end;
+        }
+    }
+    if nodes[0].unlinked() >= unlinked + ARTICLE { found } else { Vec::new() }
 }
 
 /// The blocks with the words of a notice.

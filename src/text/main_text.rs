@@ -2,8 +2,9 @@
 //!
 //! Guarantees: no panic and no stack overflow on any input, and time nearly proportional to its length. A
 //! page whose tree exceeds a limit of `tree` (too deep, too large or too slow to walk) is not passed to the
-//! article finder; the result is its visible text. If no article is found, the result is the visible text
-//! without notices. Not here: decoding of bytes to characters.
+//! article finder; the result is its visible text. If no article is found, or one that is a small part of
+//! the page, the result is the visible text without notices (ADR 50). Not here: decoding of bytes to
+//! characters.
 //!
 //! Before the finder, `boilerplate` removes what surrounds the article (ADR 25). The article finder is
 //! `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and in some places it visits
@@ -14,9 +15,9 @@ use std::convert::Infallible;
 use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 
-use super::boilerplate::{remove_boilerplate, remove_notices};
+use super::boilerplate::{Shown, remove_boilerplate, remove_notices};
 use super::tree::tree_of;
-use super::visible::checked_visible_text;
+use super::visible::{checked_visible_and_all, checked_visible_text};
 
 /// The length in characters below which the finder relaxes its rules and tries again. Its default of 500
 /// suits long English articles; on shorter ones it would relax rule after rule until it accepts menus and
@@ -27,6 +28,11 @@ const SENTENCE: usize = 80;
 /// The limit of bytes that the finder compares between the title and headings: it compares the whole title
 /// with each heading.
 const MAX_COMPARED: usize = 4 << 20;
+
+/// A main text is a small part of a page whose text outside links is so many times as long, or all of whose
+/// text is.
+const SMALL_OF_UNLINKED: usize = 8;
+const SMALL_OF_ALL: usize = 40;
 
 /// The peak memory of [`main_text`] per byte of a short page.
 const PER_BYTE_IF_SHORT: usize = 180;
@@ -51,19 +57,65 @@ pub enum PageText {
     Visible,
 }
 
-/// The chosen text of a page.
+/// The text of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRead {
+    /// The text.
+    pub text: String,
+    /// Which text it is.
+    pub which: PageText,
+    /// The digest of all text of the page, also of what is hidden, of form fields and of data: pages with
+    /// equal digests differ in nothing that a reader could see.
+    pub digest: u64,
+}
+
+/// The main or the visible text of a page, as wanted; the visible one also if there is no main text, or if it
+/// is a small part of the page.
+pub fn page_text(html: &str, wanted: PageText) -> PageRead {
+    let Ok(read) = checked_page_text(html, wanted, || Ok::<_, Infallible>(()));
+    read
+}
+
+/// [`page_text`] that ends early.
 ///
 /// # Errors
-/// The error of `check`, which is called between the steps, and every few hundred tokens of the page.
+/// The error of `check`, which is called between the steps, and every few hundred tokens of the page. The
+/// article finder is not interrupted: the limits of the tree bound its work, whatever the size of the page.
 pub fn checked_page_text<E>(
     html: &str,
-    which: PageText,
+    wanted: PageText,
     check: impl Fn() -> Result<(), E>,
-) -> Result<String, E> {
-    match which {
-        PageText::Main => checked_main_text(html, check),
-        PageText::Visible => checked_visible_text(html, check),
+) -> Result<PageRead, E> {
+    let which = PageText::Visible;
+    if wanted == PageText::Visible {
+        let (text, digest) = checked_visible_and_all(html, check)?;
+        return Ok(PageRead { text, which, digest });
     }
+    let Some((document, digest)) = tree_of(html, &check)? else {
+        let (text, digest) = checked_visible_and_all(html, check)?;
+        return Ok(PageRead { text, which, digest });
+    };
+    check()?;
+    let shown = remove_boilerplate(&document.tree);
+    check()?;
+    if let Some(article) = article(document, html.len()) {
+        check()?;
+        // The finder's own text joins the last word of a block to the first word of the next.
+        let text = checked_visible_text(&article, &check)?;
+        let text = without_start(&text);
+        if !is_small(text, shown) {
+            return Ok(PageRead { text: text.to_owned(), which: PageText::Main, digest });
+        }
+    }
+    Ok(PageRead { text: without_notices(html, check)?, which, digest })
+}
+
+/// Whether a main text is none, or a small part of what the page shows.
+fn is_small(text: &str, shown: Shown) -> bool {
+    let characters = text.chars().filter(|c| !c.is_whitespace()).count();
+    characters == 0
+        || SMALL_OF_UNLINKED * characters < shown.unlinked
+        || SMALL_OF_ALL * characters < shown.all
 }
 
 /// The main text of a page; all its visible text if no article is found.
@@ -73,35 +125,13 @@ pub fn checked_page_text<E>(
 /// assert_eq!(main_text("<p>Fish &amp; <b>chips</b></p><script>x</script>").trim(), "Fish & chips");
 /// ```
 pub fn main_text(html: &str) -> String {
-    let Ok(text) = checked_main_text(html, || Ok::<_, Infallible>(()));
-    text
-}
-
-/// [`main_text`] that ends early with the error of `check`, which is called between the steps, and every few
-/// hundred tokens of the page. The article finder is not interrupted: the limits of the tree bound its work,
-/// whatever the size of the page.
-fn checked_main_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
-    if let Some(document) = tree_of(html, &check)? {
-        check()?;
-        remove_boilerplate(&document.tree);
-        check()?;
-        if let Some(article) = article(document, html.len()) {
-            check()?;
-            // The finder's own text joins the last word of a block to the first word of the next.
-            let text = checked_visible_text(&article, &check)?;
-            let text = without_start(&text);
-            if !text.trim().is_empty() {
-                return Ok(text.to_owned());
-            }
-        }
-    }
-    without_notices(html, check)
+    page_text(html, PageText::Main).text
 }
 
 /// The visible text of a page in which no article was found, without notices as far as the tree is within
 /// the limits.
 fn without_notices<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
-    if let Some(document) = tree_of(html, &check)? {
+    if let Some((document, _)) = tree_of(html, &check)? {
         check()?;
         if remove_notices(&document.tree) {
             check()?;
@@ -226,7 +256,7 @@ mod tests {
             ("plain &lt;text&gt; &#x4e2d;", "plain <text> 中"),
             ("<div>a</div><div>b<b>c</b></div>", "a bc"),
             ("<script>if (a < b) {}</script><style>x</style>y<!-- z -->", "y"),
-            ("<textarea>x</textarea><p>unclosed <a href='", "unclosed"),
+            ("<textarea>x &lt;b></textarea><p>unclosed <a href='", "x <b> unclosed"),
             ("<script>never ended", ""),
         ];
         for (html, expected) in cases {
@@ -241,12 +271,12 @@ mod tests {
         let checks = Cell::new(0);
         let until = |most: usize| {
             checks.set(0);
-            checked_main_text(&page, || {
+            checked_page_text(&page, PageText::Main, || {
                 checks.set(checks.get() + 1);
                 if checks.get() <= most { Ok(()) } else { Err("late") }
             })
         };
-        assert_eq!(until(usize::MAX).unwrap(), main_text(&page));
+        assert_eq!(until(usize::MAX).unwrap().text, main_text(&page));
         let all = checks.get();
         assert!(all >= 2, "{all}");
         for most in 0..all {

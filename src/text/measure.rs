@@ -62,6 +62,10 @@ pub(super) struct Within {
     pub(super) block: bool,
     /// The heading of the page, `h1`.
     pub(super) heading: bool,
+    /// A heading below that of the page.
+    pub(super) subheading: bool,
+    /// Such a heading that is a link.
+    pub(super) title_link: bool,
     /// An element that holds an article.
     pub(super) holder: bool,
     /// A table, a list, a quotation or preformatted text.
@@ -127,6 +131,9 @@ fn add_to_parent(nodes: &mut [Measured], at: usize) {
     has.block |= within.block || (kind == Kind::Block && text > 0);
     has.holder |= within.holder || kind == Kind::Holder;
     has.heading |= within.heading;
+    has.subheading |= within.subheading;
+    let is_linked = text > 0 && linked == text;
+    has.title_link |= within.title_link || (within.subheading && (is_linked || kind == Kind::Link));
     has.structure |= within.structure;
     has.quotation |= within.quotation;
     has.media |= within.media;
@@ -163,6 +170,7 @@ fn kind_of(name: &str) -> Kind {
 fn within_of(name: &str) -> Within {
     Within {
         heading: name == "h1",
+        subheading: matches!(name, "h2" | "h3" | "h4" | "h5" | "h6"),
         structure: matches!(name, "table" | "pre" | "blockquote" | "li" | "dl"),
         quotation: name == "blockquote",
         media: matches!(name, "img" | "picture" | "video" | "iframe"),

@@ -4,6 +4,7 @@
 //! embedded in the program and are loaded on first use. Not here: counts, weights and hashes (see
 //! `features`).
 
+mod all_text;
 mod boilerplate;
 mod bytes;
 mod charset;
@@ -11,6 +12,7 @@ mod class;
 mod class_names;
 mod clusters;
 mod cppjieba;
+mod declared;
 mod dictionary;
 mod lexicon;
 mod main_text;
@@ -30,10 +32,10 @@ mod trie;
 mod visible;
 mod word_diff;
 
-pub use charset::{WrongBytes, decode, detect};
+pub use charset::{CharsetOf, Decoded, WrongBytes, decode, detect, named};
 pub use clusters::clusters;
 pub use dictionary::{Dictionary, Edition, WrongWord};
-pub use main_text::{PageText, checked_page_text, main_text, memory_for_page};
+pub use main_text::{PageRead, PageText, checked_page_text, main_text, memory_for_page, page_text};
 pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use remembered::{CutsWords, Remembered};

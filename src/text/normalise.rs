@@ -1,8 +1,9 @@
 //! Normalisation: one form for all texts that a reader regards as the same letters.
 //!
-//! The steps are: control characters and default-ignorable characters (zero-width characters, bidi marks,
-//! variation selectors) are removed; then NFKC (Unicode's compatibility composition), full case folding, and
-//! NFKC again (Unicode Standard Annex 15 and section 3.13).
+//! The steps are: control characters, default-ignorable characters (zero-width characters, bidi marks,
+//! variation selectors) and U+FFFD, which stands for bytes that are no character, are removed; then NFKC
+//! (Unicode's compatibility composition), full case folding, and NFKC again (Unicode Standard Annex 15 and
+//! section 3.13).
 //!
 //! Between the folding and the second NFKC, Arabic and Hebrew lose what their writers leave out or exchange
 //! freely: vowel marks and other marks, and the tatweel, which only stretches a word; alef with hamza or
@@ -364,9 +365,12 @@ fn is_without_spaces(c: char) -> bool {
     }
 }
 
-/// Control characters other than white space, and default-ignorable characters.
+/// Control characters other than white space, default-ignorable characters, and U+FFFD: a stray byte in a
+/// word must not make two words of it.
 fn is_dropped(c: char) -> bool {
-    (c.is_control() && !c.is_whitespace()) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+    (c.is_control() && !c.is_whitespace())
+        || c == char::REPLACEMENT_CHARACTER
+        || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
 #[cfg(test)]
@@ -438,6 +442,7 @@ mod tests {
             ("ﬁne №5 ㎏", "fine no5 kg"),
             ("STRASSE Straße", "strasse strasse"),
             ("a\u{200b}b\u{ad}c\u{feff}d\u{0}e", "abcde"),
+            ("图\u{fffd}书 cut\u{fffd}\u{fffd} w\u{fffd}ord \u{fffd} e\u{fffd}\u{301}", "图书 cut word é"),
             ("e\u{200d}\u{301}", "é"),
             ("ｶﾞｷﾞ", "ガギ"),
             ("한국어", "한국어"),

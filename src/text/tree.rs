@@ -23,6 +23,7 @@ use html5ever::{Attribute, LocalName, QualName, local_name, ns};
 use html5gum::State;
 use html5gum::emitters::callback::CallbackEvent;
 
+use super::all_text::AllText;
 use super::page::{Sink, read};
 
 /// The deepest nesting for the article finder. Chromium itself limits nesting to 512 levels.
@@ -51,23 +52,27 @@ const BLOCK_STEPS: usize = 4;
 /// The number of bytes of text that count as one step.
 const STEP_BYTES: usize = 6;
 
-/// The tree of a page; `None` if it is too deep, too large or too slow to build or to walk.
+/// The tree of a page, and the digest of all its text ([`AllText`]); `None` if it is too deep, too large or
+/// too slow to build or to walk.
 ///
 /// # Errors
 /// The error of `check`, which is called every few hundred tokens.
-pub(super) fn tree_of<E>(page: &str, check: impl Fn() -> Result<(), E>) -> Result<Option<Document>, E> {
+pub(super) fn tree_of<E>(
+    page: &str,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Option<(Document, u64)>, E> {
     let mut growing = Growing::new();
     if !read(page, &mut growing, check)? {
         return Ok(None);
     }
     growing.pass(Token::EOFToken);
     growing.builder.end();
-    let document = growing.builder.sink;
+    let (document, digest) = (growing.builder.sink, growing.all.digest());
     if !is_walkable(&document.tree) {
         return Ok(None);
     }
     split_texts(&document.tree);
-    Ok(Some(document))
+    Ok(Some((document, digest)))
 }
 
 /// A tree that is being built from the tokens of a page.
@@ -82,10 +87,12 @@ struct Growing {
     /// Whether the content of a script or style is being read, which the finder does not need.
     within_script: bool,
     steps: usize,
+    all: AllText,
 }
 
 impl Sink for Growing {
     fn take(&mut self, event: CallbackEvent<'_>) -> bool {
+        self.all.take(&event);
         match event {
             CallbackEvent::OpenStartTag { name } => self.open_tag(name),
             CallbackEvent::AttributeName { name } => self.open_attribute(name),
@@ -131,6 +138,7 @@ impl Growing {
             state: None,
             within_script: false,
             steps: 0,
+            all: AllText::default(),
         }
     }
 
@@ -337,7 +345,7 @@ mod tests {
     use super::*;
 
     fn tree(page: &str) -> Option<Document> {
-        tree_of(page, || Ok::<_, ()>(())).unwrap()
+        tree_of(page, || Ok::<_, ()>(())).unwrap().map(|(document, _)| document)
     }
 
     #[test]

@@ -8,9 +8,10 @@ use std::convert::Infallible;
 use html5gum::State;
 use html5gum::emitters::callback::CallbackEvent;
 
+use super::all_text::AllText;
 use super::page::{Sink, read};
 
-/// The text of a page without tags, comments, scripts and styles.
+/// The text of a page without tags, comments, scripts and styles; with the content of text fields.
 pub fn visible_text(html: &str) -> String {
     let Ok(text) = checked_visible_text(html, || Ok::<_, Infallible>(()));
     text
@@ -23,6 +24,16 @@ pub(super) fn checked_visible_text<E>(html: &str, check: impl Fn() -> Result<(),
     Ok(visible.text)
 }
 
+/// The same with the digest of all text of the page ([`AllText`]).
+pub(super) fn checked_visible_and_all<E>(
+    html: &str,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<(String, u64), E> {
+    let mut visible = Visible { all: Some(AllText::default()), ..Visible::default() };
+    read(html, &mut visible, check)?;
+    Ok((visible.text, visible.all.map_or(0, |all| all.digest())))
+}
+
 #[derive(Default)]
 struct Visible {
     text: String,
@@ -31,10 +42,14 @@ struct Visible {
     /// The name of the start tag that is being read. A tag that the page ends in has no effect.
     open: Vec<u8>,
     state: Option<State>,
+    all: Option<AllText>,
 }
 
 impl Sink for Visible {
     fn take(&mut self, event: CallbackEvent<'_>) -> bool {
+        if let Some(all) = &mut self.all {
+            all.take(&event);
+        }
         match event {
             CallbackEvent::String { value } if !self.within_hidden => {
                 // Zero bytes in the body of a page are ignored, as in browsers.
@@ -84,7 +99,7 @@ fn raw_content(name: &[u8]) -> Option<(State, bool)> {
     match name {
         b"script" => Some((State::ScriptData, true)),
         b"style" | b"xmp" | b"iframe" | b"noembed" | b"noframes" => Some((State::RawText, true)),
-        b"title" | b"textarea" => Some((State::RcData, name == b"textarea")),
+        b"title" | b"textarea" => Some((State::RcData, false)),
         _ => None,
     }
 }

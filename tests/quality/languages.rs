@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::shared;
 
 /// The texts of a language; `None` if the set is missing.
-fn texts(language: &str) -> Option<Vec<String>> {
+pub fn texts(language: &str) -> Option<Vec<String>> {
     texts_of(&format!("languages/{language}.jsonl.gz"))
 }
 

@@ -10,6 +10,7 @@ mod languages;
 mod scripts;
 #[path = "../service/skipped.rs"]
 mod skipped;
+mod strays;
 
 use std::path::PathBuf;
 

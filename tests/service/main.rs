@@ -42,6 +42,7 @@ mod features;
 mod forms;
 mod generated;
 mod golden;
+mod hidden_text;
 mod idempotency;
 mod import;
 mod import_shapes;
@@ -72,6 +73,7 @@ mod settings;
 mod signatures;
 mod skipped;
 mod strangers;
+mod stray_bytes;
 mod supplied;
 mod tls;
 #[cfg(not(feature = "opentelemetry"))]

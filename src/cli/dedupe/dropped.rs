@@ -33,6 +33,9 @@ impl fmt::Display for Shown<'_> {
 pub(super) struct DroppedLine<'a> {
     #[serde(flatten)]
     pub(super) own: Shown<'a>,
+    /// Which text of a page was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) page: Option<&'static str>,
     pub(super) replaced_by: Shown<'a>,
     pub(super) distance: u32,
     /// The estimated Jaccard similarity, if the profile makes signatures.

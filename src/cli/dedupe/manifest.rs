@@ -33,6 +33,7 @@ pub(super) fn prints(
         "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),
         "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field,
         "form": maker.hash_form.map(|form| form.to_string()), "html": maker.is_page,
+        "page": format!("{:?}", maker.page),
         "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": inputs.states(),
         "charset": maker.charset.map(encoding_rs::Encoding::name),
         "format": format!("{:?}", arguments.format),

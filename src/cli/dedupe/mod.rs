@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod reader;
 mod record;
+mod remarks;
 mod report;
 mod run;
 mod spool;
@@ -29,6 +30,7 @@ use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
 use super::client::Access;
+use super::eval::OfPage;
 use super::files::{Format, charset};
 use super::fingerprint::profile;
 use super::{Failure, tell};
@@ -107,6 +109,9 @@ pub(super) struct DedupeArguments {
     /// The texts are HTML pages: compare their main text. Pages of WARC files always are
     #[arg(long)]
     html: bool,
+    /// Which text of pages is compared
+    #[arg(long, value_name = "WHICH", default_value = "main")]
+    page: OfPage,
     /// Leave out records that cannot be read, instead of ending without output
     #[arg(long)]
     skip_invalid: bool,
@@ -166,6 +171,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         hash_field: arguments.hash_field.clone(),
         hash_form: arguments.hash_format,
         is_page: arguments.html,
+        page: arguments.page.into(),
         charset: arguments.charset,
         is_exported: false,
         sizes: Maker::sizes(profile, arguments.check.is_some()),

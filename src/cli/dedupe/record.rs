@@ -10,12 +10,15 @@ use super::super::files::{About, Fields, How, Reason, Record, Said, Unread, Valu
 pub(super) use super::super::files::{Content, Raw};
 use super::keep::Keep;
 use super::reader::BATCH_BYTES;
+use super::remarks::Remarks;
 use super::spool::{Kind, Sizes, Stored};
 use crate::corpus::Print;
-use crate::fingerprint::{Profile, Signature, Signed, Status, makes_the_same, signature_name};
+use crate::fingerprint::{
+    Profile, Signature, Signed, Status, has_too_little, makes_the_same, signature_name,
+};
 use crate::http::ExportHeader;
 use crate::ids::{FormError, Hash, HashError, HashForm, SignatureShape};
-use crate::text::main_text;
+use crate::text::{PageText, page_text};
 
 /// The profile whose features the second check compares, as the server does.
 const CHECKED: &str = "pairs-64";
@@ -41,6 +44,7 @@ struct Document<'a> {
     is_page: bool,
     print: Option<Print>,
     key: Option<String>,
+    remarks: Remarks,
 }
 
 /// Makes documents of records.
@@ -56,6 +60,8 @@ pub(super) struct Maker {
     /// The form of these hashes; `None` for all that need no name.
     pub(super) hash_form: Option<HashForm>,
     pub(super) is_page: bool,
+    /// Which text of pages is compared.
+    pub(super) page: PageText,
     /// The charset of lines, tables and texts, as the user names it.
     pub(super) charset: Option<&'static Encoding>,
     /// Whether lines are those that a server exports: with a text, a hash or a signature.
@@ -76,7 +82,8 @@ impl Maker {
     /// Makes a document of a record; without its print if that is known.
     pub(super) fn make(&self, raw: &Raw, about: &About, is_known: bool) -> Made {
         let without_print = |kind: Kind, unread: Option<Unread>| {
-            let stored = Stored { kind, key: 0, digest: 0, print: self.sizes.blank() };
+            let (remarks, print) = (Remarks::default(), self.sizes.blank());
+            let stored = Stored { kind, key: 0, digest: 0, remarks, print };
             Made { id: None, stored: Some(stored), unread }
         };
         match self.document(raw, about) {
@@ -108,25 +115,29 @@ impl Maker {
             is_page: self.is_page,
             print: None,
             key: None,
+            remarks: Remarks::default(),
         };
-        match said {
+        let remarks = said.doubtful_charset(about).map(|charset| Remarks::of(&charset)).unwrap_or_default();
+        let document = match said {
             Said::Nothing => Ok(None),
             Said::Fields(fields) if self.is_exported => self.of_exported(&fields).map(Some),
             Said::Fields(fields) => self.of_fields(&fields).map(Some),
-            Said::Text(text) => Ok(Some(of(text))),
+            Said::Text(text) => Ok(Some(of(text.text))),
             Said::Capture(record, field, content) => {
                 let key = self.keep.field().map(|name| header(record, name)).transpose()?;
                 let id = Some(record.target().to_owned()).filter(|target| !target.is_empty());
-                Ok(Some(Document { id, key, is_page: field == "html", ..of(content.into()) }))
+                Ok(Some(Document { id, key, is_page: field == "html", ..of(content.text) }))
             }
-        }
+        };
+        document.map(|document| document.map(|document| Document { remarks, ..document }))
     }
 
     fn of_fields<'a>(&self, fields: &Fields<'a>) -> Result<Document<'a>, Unread> {
         let id = fields.id(&self.id_field, self.needs_id)?;
         let key =
             self.keep.field().map(|name| fields.needed(name, "--keep").map(Value::plain)).transpose()?;
-        let document = Document { id, text: None, is_page: self.is_page, print: None, key };
+        let (is_page, remarks) = (self.is_page, Remarks::default());
+        let document = Document { id, text: None, is_page, print: None, key, remarks };
         let Some(name) = &self.hash_field else {
             let text = fields.text(&self.text_field, "--text-field")?;
             return Ok(Document { text: Some(text), ..document });
@@ -143,7 +154,8 @@ impl Maker {
     fn of_exported<'a>(&self, fields: &Fields<'a>) -> Result<Document<'a>, Unread> {
         let value = |name: &str| fields.get(name).map(Value::plain);
         let text = value("text").map(Cow::Owned);
-        let document = Document { id: value("id"), text, is_page: false, print: None, key: None };
+        let (id, remarks) = (value("id"), Remarks::default());
+        let document = Document { id, text, is_page: false, print: None, key: None, remarks };
         if document.text.is_some() {
             return Ok(document);
         }
@@ -186,19 +198,31 @@ impl Maker {
 
     fn stored(&self, document: &Document<'_>) -> Result<Stored, Unread> {
         let text = document.text.as_deref().unwrap_or_default();
-        let text: Cow<'_, str> = if document.is_page { main_text(text).into() } else { text.into() };
+        let page = document.is_page.then(|| page_text(text, self.page));
+        let (mut remarks, mut is_little, mut digest) = (document.remarks, false, xxh3_64(text.as_bytes()));
+        let mut text = Cow::Borrowed(text);
+        if let Some(page) = page {
+            remarks = remarks.with(Remarks::of_page(page.which));
+            let Ok(has_too_little) = has_too_little(&text, &page, || Ok::<_, Infallible>(()));
+            (is_little, digest, text) = (has_too_little, page.digest, page.text.into());
+        }
         let key = self.key(document, &text)?;
         if let Some(print) = document.print.clone() {
-            return Ok(Stored { kind: Kind::Document, key, digest: print.hash.low(), print });
+            let (kind, digest) = (Kind::Document, print.hash.low());
+            return Ok(Stored { kind, key, digest, remarks, print });
         }
         let (signed, sketch) = self.signed(&text);
         let signature = signed.signature.unwrap_or_default();
-        let kind = if signed.fingerprint.status == Status::Empty { Kind::Empty } else { Kind::Document };
+        let kind = match signed.fingerprint.status {
+            Status::Empty => Kind::Empty,
+            _ if is_little => Kind::Little,
+            _ => Kind::Document,
+        };
         let print = match kind {
             Kind::Document => Print { hash: signed.fingerprint.hash, signature, sketch },
             _ => self.sizes.blank(),
         };
-        Ok(Stored { kind, key, digest: xxh3_64(text.as_bytes()), print })
+        Ok(Stored { kind, key, digest, remarks, print })
     }
 
     /// The fingerprint of a text, and its sketch for the second check if there is one.

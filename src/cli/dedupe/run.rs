@@ -264,16 +264,23 @@ impl<'a> Run<'a> {
             }
         };
         let file = raw.file + self.against.names.len() as u32;
-        let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty));
+        let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty | Kind::Little));
         self.names.push(file, raw.line, id.as_deref())?;
         if is_streamed {
             self.documents.push(&stored.print);
+        }
+        for remark in stored.remarks.names() {
+            *self.summary.also.entry(remark).or_default() += 1;
         }
         match stored.kind {
             Kind::Document => self.summary.read += 1,
             Kind::Empty => {
                 self.summary.read += 1;
                 *self.summary.also.entry("kept without features").or_default() += 1;
+            }
+            Kind::Little => {
+                self.summary.read += 1;
+                *self.summary.also.entry("kept as pages with too little text to compare").or_default() += 1;
             }
             Kind::Other => *self.summary.also.entry("other records, copied").or_default() += 1,
             Kind::Invalid => {
@@ -319,7 +326,8 @@ impl<'a> Run<'a> {
                 }
                 let (own, replaced_by) = (self.shown(number)?, self.shown(by)?);
                 let similarity = self.maker.profile.signatures().map(|shape| shape.similarity(distance));
-                let line = DroppedLine { own, replaced_by, distance, similarity, exact: is_exact };
+                let page = print_of(&self.against_prints, &self.prints, number)?.remarks.page();
+                let line = DroppedLine { own, page, replaced_by, distance, similarity, exact: is_exact };
                 self.dropped.as_mut().map_or(Ok(()), |file| file.write(&line))
             }
         }

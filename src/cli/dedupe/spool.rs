@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::Failure;
 use super::super::files::{at, shown};
+use super::remarks::Remarks;
 use crate::corpus::Print;
 use crate::ids::Hash;
 
@@ -69,11 +70,12 @@ impl Spool {
 }
 
 /// The bytes of what is stored about a record before its hash: its kind, its key, the digest of its text and
-/// that of its bytes, in words from these places on.
-const FIXED: usize = 25;
+/// that of its bytes, in words from these places on, and the remarks on it.
+const FIXED: usize = 26;
 const KEY: usize = 1;
 const TEXT: usize = 9;
 const SOURCE: usize = 17;
+const REMARKS: usize = 25;
 
 /// What a record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +85,15 @@ pub(super) enum Kind {
     Document,
     /// A document without features: it is kept, because it has no near-duplicates.
     Empty,
+    /// A page with so little text that it is compared with nothing: it is kept.
+    Little,
     /// A record that is no document, and is copied.
     Other,
     /// A record that cannot be read, and is not copied.
     Invalid,
 }
 
-const KINDS: [Kind; 4] = [Kind::Document, Kind::Empty, Kind::Other, Kind::Invalid];
+const KINDS: [Kind; 5] = [Kind::Document, Kind::Empty, Kind::Little, Kind::Other, Kind::Invalid];
 
 /// What is stored about a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +103,7 @@ pub(super) struct Stored {
     pub(super) key: u64,
     /// The digest of the text: equal texts have equal digests.
     pub(super) digest: u64,
+    pub(super) remarks: Remarks,
     pub(super) print: Print,
 }
 
@@ -160,6 +165,7 @@ impl Prints {
         record.extend_from_slice(&stored.key.to_be_bytes());
         record.extend_from_slice(&stored.digest.to_be_bytes());
         record.extend_from_slice(&source.to_be_bytes());
+        record.push(stored.remarks.0);
         stored.print.hash.write_bytes(record);
         record.extend_from_slice(&stored.print.signature);
         record.extend_from_slice(&stored.print.sketch);
@@ -195,7 +201,8 @@ impl Prints {
         let parts = KINDS.get(usize::from(record[0])).copied().zip(Hash::from_bytes(hash));
         Ok(parts.map(|(kind, hash)| {
             let print = Print { hash, signature: signature.to_vec(), sketch: sketch.to_vec() };
-            Stored { kind, key: word(KEY), digest: word(TEXT), print }
+            let remarks = Remarks(record[REMARKS]);
+            Stored { kind, key: word(KEY), digest: word(TEXT), remarks, print }
         }))
     }
 
@@ -301,7 +308,8 @@ mod tests {
 
     fn stored(number: u64) -> Stored {
         let print = Print { hash: Hash::from_u64(number), signature: vec![1, 2, 3], sketch: vec![4, 5] };
-        Stored { kind: KINDS[number as usize % 4], key: number * 7, digest: !number, print }
+        let (kind, remarks) = (KINDS[number as usize % 5], Remarks(number as u8 % 4));
+        Stored { kind, key: number * 7, digest: !number, remarks, print }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::io::{self, BufRead, Read};
 use super::gzip::{Consumed, Places};
 use super::page::{self, Content, Head};
 use super::{Reading, Skipped, sha256, wrong};
+use crate::text::Decoded;
 
 /// The largest record that is read, in bytes.
 const RECORD_BYTES: u64 = page::PAGE_BYTES;
@@ -50,7 +51,7 @@ pub(in crate::cli) enum Entry {
         /// The name of the field.
         field: &'static str,
         /// The content.
-        content: String,
+        content: Decoded<'static>,
     },
     /// A record that is not meant to become a document.
     Nothing,
@@ -198,7 +199,7 @@ mod tests {
     /// The name of the field and the content of a document.
     fn document(found: &io::Result<Entry>) -> (&str, &str) {
         match found {
-            Ok(Entry::Document { field, content }) => (field, content),
+            Ok(Entry::Document { field, content }) => (field, &content.text),
             other => panic!("{other:?}"),
         }
     }

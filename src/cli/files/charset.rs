@@ -1,8 +1,9 @@
 //! Files in any charset, read as UTF-8.
 //!
 //! The charset is that of a byte order mark, else UTF-8 if the file begins like UTF-8, else the named one,
-//! else one that can be detected reliably, else UTF-8. Bytes that are invalid in it become bytes that are
-//! invalid in UTF-8, so that the record around them fails and no other one. The bytes of the file from which
+//! else one that can be detected reliably, else UTF-8. Records of such files are data of programs, so their
+//! invalid bytes are not replaced as those of pages and texts: they become bytes that are invalid in UTF-8,
+//! and the record around them fails and no other one. The bytes of the file from which
 //! a part of the UTF-8 was made can be taken beside it ([`Originals`]), valid or not.
 
 use std::cell::RefCell;
@@ -13,7 +14,8 @@ use bytes::{Bytes, BytesMut};
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
 
 use super::Reading;
-use crate::text::detect;
+use crate::text::{CharsetOf, detect, named};
+use crate::wording::counted;
 
 /// A byte that UTF-8 never has.
 const INVALID: u8 = 0xff;
@@ -27,9 +29,20 @@ const CHARACTER: usize = 32;
 /// # Errors
 /// If there is none.
 pub(in crate::cli) fn charset(name: &str) -> Result<&'static Encoding, String> {
-    Encoding::for_label(name.trim().as_bytes()).ok_or_else(|| {
+    named(name).ok_or_else(|| {
         format!("there is no charset {name:?}; examples: utf-8, gbk, gb18030, big5, shift_jis, windows-1251")
     })
+}
+
+/// What a user should know about the charset of a text: that it is guessed, that bytes were replaced.
+pub(in crate::cli) fn doubts(charset: &CharsetOf) -> String {
+    let name = charset.encoding.name();
+    let replaced = counted(charset.replaced as u64, "invalid byte sequence");
+    match (charset.is_guessed, charset.replaced) {
+        (true, 0) => format!("the charset {name} is guessed"),
+        (true, _) => format!("the charset {name} is guessed, and {replaced} became U+FFFD"),
+        (false, _) => format!("{replaced} of {name} became U+FFFD"),
+    }
 }
 
 /// The bytes of a file in UTF-8, without a byte order mark. Only what the reader has in its buffer is looked
@@ -38,7 +51,7 @@ pub(in crate::cli) fn in_utf8<'a>(
     read: Reading<'a>,
     named: Option<&'static Encoding>,
 ) -> io::Result<Reading<'a>> {
-    let (read, encoding, _) = begun(read, named)?;
+    let (read, (encoding, _), _) = begun(read, named)?;
     Ok(decoded(read, encoding, None))
 }
 
@@ -48,6 +61,8 @@ pub(in crate::cli) struct InUtf8<'a> {
     pub(in crate::cli) read: Reading<'a>,
     /// The charset of the file.
     pub(in crate::cli) encoding: &'static Encoding,
+    /// Whether it is guessed.
+    pub(in crate::cli) is_guessed: bool,
     /// Its byte order mark.
     pub(in crate::cli) mark: Vec<u8>,
     /// The bytes of the file; `None` if they are those in UTF-8, or not kept.
@@ -60,29 +75,30 @@ pub(in crate::cli) fn with_originals<'a>(
     named: Option<&'static Encoding>,
     are_kept: bool,
 ) -> io::Result<InUtf8<'a>> {
-    let (read, encoding, mark) = begun(read, named)?;
+    let (read, (encoding, is_guessed), mark) = begun(read, named)?;
     if encoding == UTF_8 || !are_kept {
-        return Ok(InUtf8 { read: decoded(read, encoding, None), encoding, mark, originals: None });
+        let read = decoded(read, encoding, None);
+        return Ok(InUtf8 { read, encoding, is_guessed, mark, originals: None });
     }
     let kept: Rc<RefCell<BytesMut>> = Rc::default();
     let decoder = encoding.new_decoder_without_bom_handling();
     let originals = Some(Originals { kept: Rc::clone(&kept), decoder });
-    Ok(InUtf8 { read: decoded(read, encoding, Some(kept)), encoding, mark, originals })
+    Ok(InUtf8 { read: decoded(read, encoding, Some(kept)), encoding, is_guessed, mark, originals })
 }
 
-/// Reads the byte order mark. Returns the charset, and the mark.
+/// Reads the byte order mark. Returns the charset, whether it is guessed, and the mark.
 fn begun<'a>(
     mut read: Reading<'a>,
     named: Option<&'static Encoding>,
-) -> io::Result<(Reading<'a>, &'static Encoding, Vec<u8>)> {
+) -> io::Result<(Reading<'a>, (&'static Encoding, bool), Vec<u8>)> {
     let first = read.fill_buf()?;
-    let (encoding, length) = match Encoding::for_bom(first) {
-        Some(marked) => marked,
+    let (charset, length) = match Encoding::for_bom(first) {
+        Some((encoding, length)) => ((encoding, false), length),
         None => (detect(first, named), 0),
     };
     let mark = first[..length].to_vec();
     read.consume(length);
-    Ok((read, encoding, mark))
+    Ok((read, charset, mark))
 }
 
 fn decoded<'a>(

@@ -102,11 +102,13 @@ impl Cut<'_> {
     }
 
     fn table(&mut self, read: Reading<'_>) -> io::Result<()> {
-        let Some((InUtf8 { read, originals, encoding, .. }, _)) = self.begun(read)? else { return Ok(()) };
+        let Some((InUtf8 { read, originals, encoding, is_guessed, .. }, _)) = self.begun(read)? else {
+            return Ok(());
+        };
         let mut table = opened(read, self.format, self.wants)?.with_originals(originals);
         let columns = table.names();
         used(&columns, Value::Text(""), self.wants).map_err(wrong)?;
-        let about = Arc::new(About { encoding, columns });
+        let about = Arc::new(About { encoding, is_guessed, columns });
         let header = Content::Header(table.header().to_vec());
         let mut is_wanted = self.pass(0, header, &about);
         while is_wanted && let Some(row) = table.next_row()? {
@@ -120,7 +122,7 @@ impl Cut<'_> {
         let columns = used(&parquet::columns(path)?, Value::Column, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = parquet::rows(path, &names)?;
-        let about = Arc::new(About { encoding: UTF_8, columns });
+        let about = Arc::new(About { encoding: UTF_8, is_guessed: false, columns });
         for values in rows {
             if !self.pass(*self.line + 1, Content::Values(values?), &about) {
                 break;
@@ -134,7 +136,8 @@ impl Cut<'_> {
     fn begun<'r>(&mut self, read: Reading<'r>) -> io::Result<Option<(InUtf8<'r>, Arc<About>)>> {
         let How { charset, keeps_originals, .. } = self.wants.how();
         let begun = with_originals(read, charset, keeps_originals)?;
-        let about = Arc::new(About { encoding: begun.encoding, columns: Vec::new() });
+        let (encoding, is_guessed) = (begun.encoding, begun.is_guessed);
+        let about = Arc::new(About { encoding, is_guessed, columns: Vec::new() });
         let content = Content::Charset(begun.encoding, begun.mark.clone());
         let is_plain = begun.encoding == UTF_8 && begun.mark.is_empty();
         let is_wanted = is_plain || self.pass(0, content, &about);

@@ -34,7 +34,7 @@ use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
 pub(super) use archive::{Entry, Record, archive};
-pub(super) use charset::{InUtf8, Originals, ascii_in, charset, in_utf8, with_originals};
+pub(super) use charset::{InUtf8, Originals, ascii_in, charset, doubts, in_utf8, with_originals};
 pub(super) use cut::{Cut, Event, How, Wants, broken, check_columns};
 pub(super) use fields::{Fields, Value, check_characters, members, missing, quoted};
 use gzip::Gzip;

@@ -13,7 +13,7 @@ use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
 use super::zstd::{self, WINDOW_OF_PAGE, Zstd};
 use super::{Skipped, gzip};
-use crate::text::{WrongBytes, decode};
+use crate::text::{Decoded, WrongBytes, decode};
 
 /// The largest page after decompression, in bytes.
 pub(super) const PAGE_BYTES: u64 = 16 << 20;
@@ -45,7 +45,7 @@ const PAGES: [&[u8]; 19] = [
 ];
 
 /// The name of a document field, and its content.
-pub(super) type Content = (&'static str, String);
+pub(super) type Content = (&'static str, Decoded<'static>);
 
 /// The first line of a head, and its fields. A line that begins with a blank continues the one before.
 #[derive(Debug, Default)]
@@ -198,7 +198,8 @@ pub(super) fn contents(bytes: &[u8], content_type: &str) -> Result<Content, Skip
         Err(WrongBytes::Label(_)) => decode(&bytes, None, is_page),
         decoded => decoded,
     };
-    text.map(|text| (field, text.into_owned())).map_err(|_| Skipped::Bytes)
+    let Decoded { text, charset } = text.map_err(|_| Skipped::Bytes)?;
+    Ok((field, Decoded { text: text.into_owned().into(), charset }))
 }
 
 /// Whether bytes may be characters of some charset: compressed data and images have a control character in

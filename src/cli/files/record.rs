@@ -1,14 +1,12 @@
 //! A record as it is in its file, and the step from there to what it says, which all commands share.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
 use encoding_rs::{Encoding, UTF_8};
 
 use super::fields::{Value, not_utf8};
 use super::parquet::Values;
 use super::{Entry, Fields, How, Reason, Record, Row, Unread};
-use crate::text::{WrongBytes, decode};
+use crate::text::{CharsetOf, Decoded, WrongBytes, decode};
 
 /// A record as it is in its file.
 pub(in crate::cli) struct Raw {
@@ -50,6 +48,8 @@ pub(in crate::cli) enum Content {
 pub(in crate::cli) struct About {
     /// The charset of a file that is read as UTF-8.
     pub(in crate::cli) encoding: &'static Encoding,
+    /// Whether it is guessed.
+    pub(in crate::cli) is_guessed: bool,
     /// The names of the columns.
     pub(in crate::cli) columns: Vec<String>,
 }
@@ -59,9 +59,9 @@ pub(in crate::cli) enum Said<'a> {
     /// An object, or a row.
     Fields(Fields<'a>),
     /// A whole file.
-    Text(Cow<'a, str>),
+    Text(Decoded<'a>),
     /// A page or text of a web archive: the name of its field, `html` or `text`, and the content.
-    Capture(&'a Record, &'static str, String),
+    Capture(&'a Record, &'static str, Decoded<'static>),
     /// It is not meant to become a document.
     Nothing,
 }
@@ -69,7 +69,20 @@ pub(in crate::cli) enum Said<'a> {
 impl Default for About {
     /// That of a file whose records have their own charsets.
     fn default() -> About {
-        About { encoding: UTF_8, columns: Vec::new() }
+        About { encoding: UTF_8, is_guessed: false, columns: Vec::new() }
+    }
+}
+
+impl Said<'_> {
+    /// The charset that it was read in, if that is doubtful.
+    pub(in crate::cli) fn doubtful_charset(&self, about: &About) -> Option<CharsetOf> {
+        let charset = match self {
+            Said::Text(text) | Said::Capture(_, _, text) => text.charset,
+            Said::Fields(_) | Said::Nothing => {
+                CharsetOf { encoding: about.encoding, is_guessed: about.is_guessed, replaced: 0 }
+            }
+        };
+        Some(charset).filter(CharsetOf::is_doubtful)
     }
 }
 

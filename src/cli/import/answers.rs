@@ -16,6 +16,7 @@ use super::progress::Saved;
 use super::queue::{Entry, Queue, What};
 use super::report::{Report, Reported};
 use crate::client::Refusal;
+use crate::http::CharsetOut;
 use crate::wording::counted;
 
 /// Bad lines that are printed, of the files and of the server each, and files that are passed over; further
@@ -34,6 +35,8 @@ pub(super) struct Answer {
     pub(super) error: Option<Refusal>,
     /// `short` if the fingerprint of the document is not reliable.
     status: Option<String>,
+    /// `visible` if that text of a page was used.
+    page: Option<String>,
     similar: Option<Box<RawValue>>,
     pub(super) summary: Option<Summary>,
 }
@@ -52,6 +55,11 @@ struct Counts {
     duplicates: u64,
     /// Documents with short texts among these.
     short: u64,
+    /// Texts and pages whose charset was guessed, and in which bytes were replaced.
+    guessed: u64,
+    replaced: u64,
+    /// Pages that were read by their visible text.
+    visible: u64,
     /// Lines that the server refused.
     refused: u64,
     /// Bad records, which were not sent.
@@ -146,13 +154,17 @@ impl Answers {
             id: None,
             outcome: "",
             status: None,
+            charset: None,
             code: None,
             detail: None,
             similar: None,
         };
         match &what {
-            What::Sent { id, is_mapped, .. } => {
-                self.answered(Reported { id: id.as_deref(), ..place }, answer, *is_mapped)?;
+            What::Sent { id, is_mapped, charset, .. } => {
+                let place = Reported { id: id.as_deref(), charset: charset.map(CharsetOut::from), ..place };
+                self.counts.guessed += u64::from(charset.is_some_and(|charset| charset.is_guessed));
+                self.counts.replaced += u64::from(charset.is_some_and(|charset| charset.replaced > 0));
+                self.answered(place, answer, *is_mapped)?;
             }
             What::Unread(Unread { reason, detail }) => {
                 let is_cut = *reason == Reason::Cut;
@@ -213,12 +225,13 @@ impl Answers {
         let outcome = answer.outcome.as_deref().unwrap_or_default();
         let status = answer.status.as_deref().filter(|status| *status == "short");
         self.counts.short += u64::from(status.is_some());
+        self.counts.visible += u64::from(answer.page.as_deref() == Some("visible"));
         match outcome {
             "created" => self.counts.created += 1,
             "updated" => self.counts.updated += 1,
             _ => self.counts.duplicates += 1,
         }
-        if outcome == "created" && status.is_none() {
+        if outcome == "created" && status.is_none() && place.charset.is_none() {
             return Ok(());
         }
         let id = answer.id.as_deref().filter(|_| outcome != "duplicate").or(place.id);
@@ -231,7 +244,10 @@ impl Answers {
 
     /// Prints the totals of a run, complete or not.
     pub(super) fn sum_up(&self) {
-        let Counts { created, updated, duplicates, short, refused, bad, cut, unread, .. } = &self.counts;
+        let Counts {
+            created, updated, duplicates, short, guessed, replaced, visible, refused, bad, cut, ..
+        } = &self.counts;
+        let unread = &self.counts.unread;
         let bad = refused + bad;
         let cut = match *cut {
             0 => "",
@@ -245,6 +261,17 @@ impl Answers {
         if *short > 0 {
             let short = counted(*short, "short text");
             eprintln!("{short}: a changed word may move the hash beyond k");
+        }
+        if *visible > 0 {
+            eprintln!("{} compared by all visible text", counted(*visible, "page"));
+        }
+        if *guessed > 0 {
+            let guessed = counted(*guessed, "text");
+            eprintln!("{guessed} of a guessed charset; --charset names the charset of files");
+        }
+        if *replaced > 0 {
+            let replaced = counted(*replaced, "text");
+            eprintln!("{replaced} with bytes invalid in the charset, replaced by U+FFFD");
         }
         unread.sentences().for_each(|sentence| eprintln!("{sentence}"));
     }

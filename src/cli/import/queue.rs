@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::super::files::Unread;
+use crate::text::CharsetOf;
 
 /// A record, or the end of a file that cannot be read further.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) enum What {
     /// A line that is or will be sent, and its place in the request.
-    Sent { index: u64, id: Option<String>, is_mapped: bool },
+    Sent { index: u64, id: Option<String>, is_mapped: bool, charset: Option<CharsetOf> },
     /// A record that is not read, or the rest of a file.
     Unread(Unread),
 }

@@ -19,16 +19,19 @@ impl Shape {
             Content::Header(line) => return Some(Ok(Line { bytes: line.clone(), ..Line::default() })),
             _ => {}
         }
-        Some(raw.said(about, self.how()).and_then(|said| match said {
+        let said = raw.said(about, self.how());
+        let charset = said.as_ref().ok().and_then(|said| said.doubtful_charset(about));
+        let line = said.and_then(|said| match said {
             Said::Nothing => Ok(Line::default()),
             Said::Fields(fields) => self.of_fields(&fields, raw),
             Said::Text(text) => {
                 let id = fitting(name);
-                let bytes = json!({"id": id, "text": text}).to_string().into_bytes();
-                Ok(Line { bytes, id: Some(id), is_mapped: false })
+                let bytes = json!({"id": id, "text": text.text}).to_string().into_bytes();
+                Ok(Line { bytes, id: Some(id), ..Line::default() })
             }
-            Said::Capture(record, field, content) => Ok(captured(self, record, field, &content)),
-        }))
+            Said::Capture(record, field, content) => Ok(captured(self, record, field, &content.text)),
+        });
+        Some(line.map(|line| Line { charset, ..line }))
     }
 }
 
@@ -42,6 +45,9 @@ fn captured(shape: &Shape, record: &Record, field: &str, content: &str) -> Line 
         WarcId::Digest => record.digest(),
     });
     let mut document = json!({field: content});
+    if let Some(page) = shape.page().filter(|_| field == "html") {
+        document["page"] = page.into();
+    }
     // A record without an address gets an id of the server.
     let id = Some(id).filter(|id| !id.is_empty());
     if let Some(id) = &id {
@@ -63,7 +69,7 @@ fn captured(shape: &Shape, record: &Record, field: &str, content: &str) -> Line 
         }
         document["metadata"] = metadata;
     }
-    Line { bytes: document.to_string().into_bytes(), id, is_mapped: true }
+    Line { bytes: document.to_string().into_bytes(), id, is_mapped: true, charset: None }
 }
 
 #[cfg(test)]

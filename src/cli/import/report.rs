@@ -1,5 +1,5 @@
 //! The file that `--report` names: a JSON object for each record that was not stored as a new document, or
-//! whose text is short, in the order of the files.
+//! whose text is short or of a doubtful charset, in the order of the files.
 //!
 //! A run that goes on continues the file behind the records that the earlier run has saved as answered, so
 //! that each is in it once.
@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::super::Failure;
 use super::super::files::at;
+use crate::http::CharsetOut;
 
 /// A line of the report.
 #[derive(Clone, Copy, Serialize)]
@@ -26,6 +27,9 @@ pub(super) struct Reported<'a> {
     /// `short` if the fingerprint of the document is not reliable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<&'a str>,
+    /// The charset of a text, if it is guessed or bytes were replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) charset: Option<CharsetOut>,
     /// The code of the error of an invalid document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<&'a str>,

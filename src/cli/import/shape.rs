@@ -12,12 +12,14 @@ use std::borrow::Cow;
 use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
+use super::super::eval::OfPage;
 use super::super::files::{
     Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
     quoted,
 };
 use super::seen::Seen;
 use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
+use crate::text::CharsetOf;
 
 /// Members of a document that keep their meaning among fields of others.
 const LIFETIME: [&str; 2] = ["expires_in", "expires_at"];
@@ -35,6 +37,9 @@ pub(super) struct Shape {
     /// The texts of --text-field are HTML pages
     #[arg(long, requires = "text_field")]
     html: bool,
+    /// Which text of pages is compared; a document with a member "page" keeps it
+    #[arg(long, value_name = "WHICH", default_value = "main")]
+    page: OfPage,
     /// Field or column with a hash made elsewhere in place of the text
     #[arg(long, value_name = "FIELD", conflicts_with = "text_field")]
     hash_field: Option<String>,
@@ -111,6 +116,8 @@ pub(super) struct Line {
     pub(super) id: Option<String>,
     /// Whether its metadata come from the fields of a record.
     pub(super) is_mapped: bool,
+    /// Its charset, if that is doubtful.
+    pub(super) charset: Option<CharsetOf>,
 }
 
 /// A field of the metadata: its name, and its value as JSON.
@@ -176,7 +183,8 @@ impl Shape {
             && self.content_field().is_none()
             && self.id_field.as_ref().is_none_or(|name| name == "id")
             && fields.names().all(|name| DOCUMENT_MEMBERS.contains(&name));
-        if !is_document || !self.takes_all() {
+        let adds_page = self.page().is_some() && fields.get("html").is_some() && fields.get("page").is_none();
+        if !is_document || !self.takes_all() || adds_page {
             return self.document(fields, is_document);
         }
         for name in ["text", "html"] {
@@ -215,6 +223,14 @@ impl Shape {
         }
     }
 
+    /// The text of pages that the server is to use, if it is not the one that it uses by default.
+    pub(super) fn page(&self) -> Option<&'static str> {
+        match self.page {
+            OfPage::Main => None,
+            OfPage::Visible => Some("visible"),
+        }
+    }
+
     /// Whether documents have no metadata.
     pub(super) fn keeps_no_metadata(&self) -> bool {
         self.metadata == Some(Wanted::None)
@@ -241,6 +257,11 @@ impl Shape {
             document.add(member, json);
             self.hash_profile.iter().for_each(|profile| document.add("profile", &quoted(profile)));
         }
+        let is_page = match &content {
+            Some(content) => content.member == "html",
+            None => fields.get("html").is_some() && fields.get("page").is_none(),
+        };
+        self.page().filter(|_| is_page).iter().for_each(|page| document.add("page", &quoted(page)));
         let metadata = self.metadata(fields, content.as_ref(), is_document)?;
         if !metadata.is_empty() {
             let mut object = Object::default();
@@ -250,7 +271,7 @@ impl Shape {
             }
             document.add("metadata", &object.end());
         }
-        Ok(Line { bytes: document.end().into_bytes(), id, is_mapped: true })
+        Ok(Line { bytes: document.end().into_bytes(), id, is_mapped: true, charset: None })
     }
 
     fn id(&self, fields: &Fields<'_>) -> Result<Option<String>, Unread> {
@@ -361,7 +382,7 @@ fn sent_as_it_is(mut object: &[u8], id: Option<String>) -> Line {
     let mut bytes = object.trim_ascii().to_vec();
     // A line break within an element would end the line.
     bytes.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b' ');
-    Line { bytes, id, is_mapped: false }
+    Line { bytes, id, ..Line::default() }
 }
 
 /// A name that two fields have.

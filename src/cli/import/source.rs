@@ -217,7 +217,8 @@ impl Sending<'_> {
             self.add(&missing);
         }
         let is_sent = !is_header && !own.bytes.is_empty();
-        let sent = || What::Sent { index: self.index, id: own.id.take(), is_mapped: own.is_mapped };
+        let (is_mapped, charset) = (own.is_mapped, own.charset);
+        let sent = || What::Sent { index: self.index, id: own.id.take(), is_mapped, charset };
         if let Some(what) = what.or_else(|| is_sent.then(sent)) {
             let passed = self.source.passed.load(Ordering::Relaxed);
             self.source.queue.push(Entry { number: self.number, file: Arc::clone(file), line, passed, what });

@@ -1,7 +1,7 @@
 //! The content of a document, a query or a side of a comparison on the wire: one of text, html, hash and
 //! signature.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::hashes::Hex;
@@ -10,14 +10,24 @@ use crate::http::error::{Code, Problem};
 use crate::service::{Content, Limits, PageText};
 
 /// Which text of an HTML page is used.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = PageText)]
 pub(in crate::http) enum PageIn {
-    /// The main text: the article without what surrounds it.
+    /// The main text: the article without what surrounds it. If there is none, or it is a small part of the
+    /// page, all visible text is used.
     Main,
     /// All visible text.
     Visible,
+}
+
+impl From<PageText> for PageIn {
+    fn from(which: PageText) -> PageIn {
+        match which {
+            PageText::Main => PageIn::Main,
+            PageText::Visible => PageIn::Visible,
+        }
+    }
 }
 
 /// A page, and which text of it is used.

@@ -219,6 +219,9 @@ pub(in crate::http) struct AddedOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// Which text of the page was used, if it was sent as `html`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<PageIn>,
     /// Its cluster, if it was stored in a collection with clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
@@ -298,6 +301,7 @@ impl AddedOut {
             hash: Hex(added.hash),
             outcome,
             status: added.status.map(StatusOut::from),
+            page: added.page.map(PageIn::from),
             cluster: added.placement.map(PlacementOut::from),
             expires_at: expires_ms.map(Timestamp),
             similar,
@@ -401,6 +405,9 @@ pub(in crate::http) struct LineOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// Which text of the page was used, if it was sent as `html`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<PageIn>,
     /// Its cluster, if it was stored in a collection with clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
@@ -435,14 +442,25 @@ impl LineOut {
         similar: Option<Result<Neighbours, Problem>>,
     ) -> LineOut {
         let id = Some(Id(added.id.clone()));
-        let AddedOut { id: _, hash, outcome, status, cluster, expires_at, similar, marked, similar_unknown } =
-            AddedOut::new(added, similar);
+        let AddedOut {
+            id: _,
+            hash,
+            outcome,
+            status,
+            page,
+            cluster,
+            expires_at,
+            similar,
+            marked,
+            similar_unknown,
+        } = AddedOut::new(added, similar);
         LineOut {
             index,
             id,
             hash: Some(hash),
             outcome: Some(outcome),
             status,
+            page,
             cluster,
             expires_at,
             similar,

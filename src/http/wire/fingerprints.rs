@@ -9,7 +9,7 @@ use super::few::Few;
 use super::hashes::{written_hash, written_wide};
 use super::values::{SignatureHex, StatusOut};
 use crate::ids::WideHash;
-use crate::service::{Counted, Explained, Fingerprinted, GivenFeature};
+use crate::service::{CharsetOf, Counted, Explained, Fingerprinted, GivenFeature};
 
 /// The most given features whose votes an explanation lists.
 const LISTED: usize = 1_000;
@@ -104,9 +104,34 @@ pub(in crate::http) struct FingerprintOut {
     /// is `short`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<f64>,
+    /// Which text of a page was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<PageIn>,
+    /// The charset of a body of text or HTML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    charset: Option<CharsetOut>,
     /// The features and votes, if they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<ExplainedOut>,
+}
+
+/// The charset that a text or a page was read in.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = Charset)]
+pub struct CharsetOut {
+    /// Its name.
+    #[schema(example = "GBK")]
+    name: &'static str,
+    /// Whether nothing declares it, or what declares another one is wrong.
+    guessed: bool,
+    /// The number of U+FFFD in place of invalid bytes.
+    replaced: usize,
+}
+
+impl From<CharsetOf> for CharsetOut {
+    fn from(charset: CharsetOf) -> CharsetOut {
+        CharsetOut { name: charset.encoding.name(), guessed: charset.is_guessed, replaced: charset.replaced }
+    }
 }
 
 /// Fingerprints, in the order of the texts.
@@ -166,6 +191,7 @@ impl From<Fingerprinted> for FingerprintOut {
             status: Some(fingerprint.status.into()),
             k: Some(fingerprint.k),
             sensitivity: Some(fingerprint.moved.within(fingerprint.k)),
+            page: made.page.map(PageIn::from),
             ..FingerprintOut::default()
         }
     }
@@ -173,7 +199,7 @@ impl From<Fingerprinted> for FingerprintOut {
 
 impl From<Explained> for FingerprintOut {
     fn from(explained: Explained) -> FingerprintOut {
-        let Explained { profile, explanation } = explained;
+        let Explained { profile, explanation, page } = explained;
         let (fingerprint, signature) = (explanation.fingerprint, explanation.signature);
         let features = explanation.features.into_iter().map(|feature| FeatureOut {
             text: feature.text,
@@ -183,13 +209,18 @@ impl From<Explained> for FingerprintOut {
             votes: None,
         });
         let (features, votes) = (features.collect(), Some(explanation.votes));
-        let made = Fingerprinted { profile, fingerprint, signature };
+        let made = Fingerprinted { profile, fingerprint, signature, page };
         let explanation = Some(ExplainedOut { features, votes, sums: None });
         FingerprintOut { explanation, ..FingerprintOut::from(made) }
     }
 }
 
 impl FingerprintOut {
+    /// The same with the charset of the body.
+    pub(in crate::http) fn read_in(self, charset: Option<CharsetOf>) -> FingerprintOut {
+        FingerprintOut { charset: charset.map(CharsetOut::from), ..self }
+    }
+
     /// The fingerprint of given features, with its steps if `explain`.
     pub(in crate::http) fn counted(counted: Counted, explain: bool) -> FingerprintOut {
         let Counted { profile, ballot, features, voted } = counted;

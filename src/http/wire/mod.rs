@@ -42,6 +42,7 @@ pub(super) use documents::{AddedOut, DocumentIn, DocumentOut, LineOut, PatchIn};
 pub use export::ExportHeader;
 pub(super) use export::{ExportOut, ExportParams};
 pub(super) use few::Few;
+pub use fingerprints::CharsetOut;
 pub(super) use fingerprints::{FingerprintIn, FingerprintOut, FingerprintsOut, TextsIn};
 pub(super) use found::{QueryResultsOut, SimilarOut};
 pub(super) use hashes::{FormParams, HashFormat, HashIn, Hex, form_of_query, in_form};

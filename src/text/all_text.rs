@@ -1,0 +1,102 @@
+//! A digest of all text that an HTML page has, also where a reader does not see it: hidden elements, form
+//! fields, alternatives of pictures, data for scripts.
+//!
+//! Guarantees: pages with equal digests have the same text, whatever their tags are; time proportional to the
+//! page. Two pages that a reader sees alike may differ in it. Not in it: comments, style sheets, addresses,
+//! names of elements. Scripts are, since many pages carry their text in them.
+
+use html5gum::emitters::callback::CallbackEvent;
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::visible::is_inline;
+
+/// What stands between two words.
+const SPACE: &[u8] = b" ";
+
+/// The text of the tokens so far.
+#[derive(Default)]
+pub(super) struct AllText {
+    digest: Xxh3Default,
+    /// Whether white space or the edge of a block comes before the next word.
+    is_apart: bool,
+    /// How the content after the tag that is being read is taken.
+    next: Content,
+    content: Content,
+    /// Whether the value of the attribute that is being read is text.
+    takes_value: bool,
+}
+
+/// What the content of an element is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Content {
+    #[default]
+    Words,
+    /// Data or a program, in which white space is not examined.
+    Script,
+    /// No text.
+    Style,
+}
+
+impl AllText {
+    pub(super) fn take(&mut self, event: &CallbackEvent<'_>) {
+        match event {
+            CallbackEvent::String { value } => match self.content {
+                Content::Words => self.words(value),
+                Content::Script => self.digest.update(value),
+                Content::Style => {}
+            },
+            CallbackEvent::OpenStartTag { name } => {
+                self.is_apart |= !is_inline(name);
+                self.next = match *name {
+                    b"script" => Content::Script,
+                    b"style" => Content::Style,
+                    _ => Content::Words,
+                };
+            }
+            CallbackEvent::AttributeName { name } => self.takes_value = is_text(name),
+            CallbackEvent::AttributeValue { value } if self.takes_value => {
+                self.is_apart = true;
+                self.words(value);
+                self.is_apart = true;
+            }
+            CallbackEvent::CloseStartTag { .. } => self.content = self.next,
+            CallbackEvent::EndTag { name } => {
+                self.is_apart |= !is_inline(name);
+                self.content = Content::Words;
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn digest(&self) -> u64 {
+        self.digest.digest()
+    }
+
+    fn words(&mut self, text: &[u8]) {
+        self.is_apart |= text.first().is_some_and(u8::is_ascii_whitespace);
+        for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+            if std::mem::replace(&mut self.is_apart, true) {
+                self.digest.update(SPACE);
+            }
+            self.digest.update(word);
+        }
+        self.is_apart = text.last().map_or(self.is_apart, u8::is_ascii_whitespace);
+    }
+}
+
+/// Whether the value of an attribute is text that a reader may see, or data from which scripts make it.
+fn is_text(attribute: &[u8]) -> bool {
+    matches!(
+        attribute,
+        b"alt"
+            | b"content"
+            | b"datetime"
+            | b"label"
+            | b"placeholder"
+            | b"srcdoc"
+            | b"summary"
+            | b"title"
+            | b"value"
+    ) || attribute.starts_with(b"data-")
+        || attribute.starts_with(b"aria-")
+}
