@@ -11,6 +11,7 @@ use dom_query::{NodeData, NodeId, NodeRef, Tree};
 use super::class_names::Named;
 use super::measure::{Kind, Measured, measured};
 use super::notices::{Notice, notice_in};
+use super::visible::visible_text;
 
 /// The fewest characters outside links that must remain; otherwise only notices are removed.
 const REMAINDER: usize = 100;
@@ -61,7 +62,8 @@ enum Extent {
 /// page has.
 pub(super) fn remove_boilerplate(tree: &Tree) -> Shown {
     let nodes = measured(tree);
-    let shown = Shown { all: nodes[0].text, unlinked: nodes[0].unlinked() };
+    let in_fields: usize = nodes.iter().map(|node| text_of_field(tree, node)).sum();
+    let shown = Shown { all: nodes[0].text + in_fields, unlinked: nodes[0].unlinked() + in_fields };
     let outside = outside_article(tree, &nodes);
     outside.iter().for_each(|node| tree.remove_from_parent(node));
     teasers(&measured(tree)).iter().for_each(|node| tree.remove_from_parent(node));
@@ -71,6 +73,17 @@ pub(super) fn remove_boilerplate(tree: &Tree) -> Shown {
     let page = |extent| Page { tree, nodes: &nodes, worded: &worded, extent };
     let _ = page(Extent::All).remove(REMAINDER) || page(Extent::Notices).remove(1);
     shown
+}
+
+/// The characters of a text field, or of what is shown without scripts: the finder leaves both out.
+fn text_of_field(tree: &Tree, node: &Measured) -> usize {
+    let is_field = |name: &str| matches!(name, "textarea" | "noscript");
+    if node.kind != Kind::Hidden || !tree.get_name(&node.node).is_some_and(|name| is_field(&name.local)) {
+        return 0;
+    }
+    // The tree has the content of `noscript` as a text with tags.
+    let text = visible_text(&NodeRef::new(node.node, tree).text());
+    text.chars().filter(|c| !c.is_whitespace()).count()
 }
 
 /// The text that a page has, in characters that are not white space.

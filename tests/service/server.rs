@@ -306,13 +306,10 @@ impl Server {
         (lines, summary)
     }
 
-    /// The documents of an export, one per line, without its header, and without their times of writing and
-    /// their order of arrival, which differ if they are stored twice.
+    /// The documents of an export, one per line, as [`without_header`] returns them.
     #[allow(dead_code, reason = "not for tests/traces")]
     pub async fn export(&self, route: &str) -> String {
-        let documents = without_header(&self.get(route).await.text().await.unwrap());
-        let without_times = |line: &str| line.split(",\"arrival\":").next().unwrap().to_owned() + "}\n";
-        documents.lines().map(without_times).collect()
+        without_header(&self.get(route).await.text().await.unwrap())
     }
 
     /// The number of documents in the default collection.
@@ -328,11 +325,13 @@ impl Drop for Server {
     }
 }
 
-/// The documents of an export, without its header.
+/// The documents of an export, without its header, and without their order of arrival and times of writing,
+/// which differ if they are stored twice.
 pub fn without_header(export: &str) -> String {
     let (header, documents) = export.split_once('\n').unwrap();
     assert!(header.starts_with("{\"export\":{\"collection\":"), "{header}");
-    documents.to_owned()
+    let without_times = |line: &str| line.split(",\"arrival\":").next().unwrap().to_owned() + "}\n";
+    documents.lines().map(without_times).collect()
 }
 
 /// Reads the log up to the line with the address. Returns `None` if the log ends without one.

@@ -344,6 +344,7 @@ mod tests {
             hash_field: None,
             hash_form: None,
             is_page: false,
+            page: crate::text::PageText::Main,
             charset: None,
             is_exported: false,
             sizes: Maker::sizes(profile, false),
