@@ -128,6 +128,26 @@ pub struct Cluster {
     pub dissolves: Option<(u64, u64)>,
 }
 
+/// A part of copies in a cluster that others represent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartOf {
+    /// The first document.
+    pub first: Rank,
+    /// The copies.
+    pub of: CopiesOf,
+    /// The distance to the representative.
+    pub distance: u32,
+    /// Whether the part has more than one document.
+    pub has_several: bool,
+}
+
+impl PartOf {
+    pub(super) fn read(rank: &[u8], value: &[u8]) -> Result<PartOf, StoreError> {
+        let (of, distance, has_several): (Vec<u8>, u32, bool) = codec::read(value, "cluster")?;
+        Ok(PartOf { first: Rank::read(rank)?, of: CopiesOf::read(&of)?, distance, has_several })
+    }
+}
+
 /// What holds for the clusters of a collection as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterState {

@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::cluster_records::{
-    Cluster, ClusterState, Clustered, Copies, CopiesOf, DAMAGED, DocumentLayout, Membership, Part, Queued,
-    Rank, Task, bytes_of, hash_of, read_representatives, take_number,
+    Cluster, ClusterState, Clustered, Copies, CopiesOf, DAMAGED, DocumentLayout, Membership, Part, PartOf,
+    Queued, Rank, Task, bytes_of, hash_of, read_representatives, take_number,
 };
 use super::codec;
 use super::error::StoreError;
@@ -74,26 +74,6 @@ fn key(collection: CollectionId, kind: u8, parts: &[&[u8]]) -> Vec<u8> {
     key.push(kind);
     parts.iter().for_each(|part| key.extend_from_slice(part));
     key
-}
-
-/// A part of copies in a cluster that others represent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartOf {
-    /// The first document.
-    pub first: Rank,
-    /// The copies.
-    pub of: CopiesOf,
-    /// The distance to the representative.
-    pub distance: u32,
-    /// Whether the part has more than one document.
-    pub has_several: bool,
-}
-
-impl PartOf {
-    fn read(rank: &[u8], value: &[u8]) -> Result<PartOf, StoreError> {
-        let (of, distance, has_several): (Vec<u8>, u32, bool) = codec::read(value, "cluster")?;
-        Ok(PartOf { first: Rank::read(rank)?, of: CopiesOf::read(&of)?, distance, has_several })
-    }
 }
 
 /// The clusters of a collection in a view, with changes.

@@ -57,9 +57,9 @@ use parking_lot::Mutex;
 
 pub use batch::Batch;
 pub use cluster_records::{
-    Cluster, ClusterState, Clustered, Copies, CopiesOf, Membership, Part, Queued, Rank, Task,
+    Cluster, ClusterState, Clustered, Copies, CopiesOf, Membership, Part, PartOf, Queued, Rank, Task,
 };
-pub use clusters::{ClusterChanges, Clusters, PartOf};
+pub use clusters::{ClusterChanges, Clusters};
 pub use copy::CopyError;
 pub use digest::Digest;
 pub use error::StoreError;
