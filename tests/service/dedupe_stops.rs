@@ -164,7 +164,7 @@ fn a_full_disk_leaves_no_output_and_the_same_command_goes_on() {
         let mut failed = Vec::new();
         // Files are limited to so many blocks, so that writes fail as on a full disk: of the lock file, of
         // the prints (330 kB), of the output (900 kB).
-        for blocks in ["0", "100", "600"] {
+        for blocks in ["0", "100", "700"] {
             let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"");
             let mut shell = Command::new("sh");
             let shell = shell.args(["-c", &script, BINARY, "dedupe"]).args(&arguments);
