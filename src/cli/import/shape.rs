@@ -422,7 +422,8 @@ impl Object {
 
     fn end(mut self) -> String {
         self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
-        self.0
+        // A line break within a value would end the line.
+        self.0.replace('\n', " ")
     }
 }
 
