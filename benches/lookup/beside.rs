@@ -145,7 +145,8 @@ async fn change(case: Case, client: &Client, server: &Server, count: usize) {
             return;
         }
         Case::ChangeRepresentative => {
-            let change = json!({"metadata": {"t": SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs())}});
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
+            let change = json!({"metadata": {"t": now}});
             let url = route(format!("/documents/{}", count / 2));
             let sent = client.patch(url).json(&change).send().await.expect("an answer");
             assert!(sent.status().is_success());

@@ -4,8 +4,8 @@
 //! Machines are shared and noisy, so each comparison runs its contenders in turn for several rounds, and
 //! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
 //! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
-//! `ingest`, `passages`, `singles`, `dedupe`, `clusters`, `beside`) and other numbers of hashes. Parts of `index` can
-//! be selected separately: `built`, `even`, `skewed`, `wide`, `threads`, `pairs`, `minhash`.
+//! `ingest`, `passages`, `singles`, `dedupe`, `clusters`, `beside`) and other numbers of hashes. Parts of
+//! `index` can be selected separately: `built`, `even`, `skewed`, `wide`, `threads`, `pairs`, `minhash`.
 
 mod beside;
 mod clusters;

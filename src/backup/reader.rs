@@ -309,8 +309,8 @@ impl Reading {
             None => Err(self.damaged(
                 END,
                 format!(
-                    "it states the numbers of documents, marks and parts as {}, {} and {}, but they are {}, {} \
-                     and {}",
+                    "it states the numbers of documents, marks and parts as {}, {} and {}, but they are {}, \
+                     {} and {}",
                     stated.documents,
                     stated.marks,
                     stated.parts.len(),

@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn what_has_no_password_stays() {
         for text in [
-            "p.toml:3: profile \"house\": like is \"copies-46@1\"; the profiles are copies-64@1, copies-128@1",
+            "p:3: profile \"house\": like is \"copies-46@1\"; the profiles are copies-64@1, copies-128@1",
             "house: copies-46@1 is no profile, copies-64@1 is",
             "write to: admin@example.org",
             "/srv/@data/x: not found",

@@ -184,7 +184,7 @@ pub struct Pool {
     pub permits: usize,
     /// Callers that wait for a permit at a time, 0 to 65536.
     pub queue: usize,
-    /// Milliseconds of processor time that others may take, per permit, before a caller that waits is refused,
+    /// Milliseconds of processor time that others may take, per permit, before a waiting caller is refused,
     /// 0 to 60000.
     pub wait_ms: u64,
 }

@@ -298,6 +298,7 @@ struct Source {
     /// Those that were read.
     read: VecDeque<Rank>,
     /// Whether there may be more, and the rank before which they are.
+    #[allow(clippy::option_option, reason = "no more, more from the beginning, or more from a rank")]
     more: Option<Option<Rank>>,
 }
 

@@ -383,7 +383,7 @@ fn copies_are_decided_as_if_each_were_decided_alone() {
         compare_settled(&engine, &twin, &keep, 4);
         // Most of the copies between go at once.
         let gone: Vec<u64> = (400..790).filter(|number| number % 40 != 7).collect();
-        gone.iter().for_each(|number| drop(twin.documents.remove(&id(*number))));
+        gone.iter().for_each(|number| _ = twin.documents.remove(&id(*number)));
         write(&runtime, &engine, gone.into_iter().map(|number| delete(id(number))).collect());
         compare(&engine, &twin, &keep, 4);
         compare_settled(&engine, &twin, &keep, 4);

@@ -189,9 +189,10 @@ const DIRECTIVES: [&str; 6] = ["include", "define", "if", "endif", "else", "prag
 /// assert_eq!(found.last().map(String::as_str), Some("\"b c\" ) return @ ;"));
 /// ```
 pub fn token_grams(text: &str, count: usize, mut each: impl FnMut(&str)) {
-    let whole = match text.contains(char::REPLACEMENT_CHARACTER) {
-        true => Cow::Owned(text.replace(char::REPLACEMENT_CHARACTER, "")),
-        false => Cow::Borrowed(text),
+    let whole = if text.contains(char::REPLACEMENT_CHARACTER) {
+        Cow::Owned(text.replace(char::REPLACEMENT_CHARACTER, ""))
+    } else {
+        Cow::Borrowed(text)
     };
     let text = &*whole;
     let mut last: VecDeque<&str> = VecDeque::with_capacity(count);

@@ -132,8 +132,8 @@ fn units(letter: char) -> usize {
     if letter >= '\u{2e80}' { 2 } else { 1 }
 }
 
-/// Whether a gram with this hash may be sampled: those that begin with a letter of one unit only if their hash
-/// is divisible by 64.
+/// Whether a gram with this hash may be sampled: those that begin with a letter of one unit only if their
+/// hash is divisible by 64.
 pub fn is_sampled(hash: u64) -> bool {
     hash % SAMPLED < 2
 }

@@ -13,8 +13,8 @@ use crate::features::Letters;
 use crate::ids::Gram;
 
 /// The minimum size of a shared passage in units: a letter of an alphabet counts one, a Chinese character, a
-/// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have, unless such a stretch is
-/// the whole of one of the texts.
+/// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have, unless such a stretch
+/// is the whole of one of the texts.
 const MIN_UNITS: usize = 40;
 /// The most letters between two stretches of one passage, in each text.
 const GAP: usize = 24;

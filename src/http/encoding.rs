@@ -84,8 +84,8 @@ fn decoder(headers: &HeaderMap) -> Result<Option<Decoder>, Problem> {
     }
 }
 
-/// Why bytes that a request sends without an encoding are refused, if they are compressed: no JSON and no text
-/// begins so.
+/// Why bytes that a request sends without an encoding are refused, if they are compressed: no JSON and no
+/// text begins so.
 pub(super) fn undeclared(bytes: &[u8]) -> Option<Problem> {
     let name = match bytes {
         [0x1f, 0x8b, ..] => "gzip",

@@ -79,7 +79,7 @@ codes! {
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
     EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
-    IdempotencyKeyReused UNPROCESSABLE_ENTITY "idempotency_key_reused" "The key was used for another document";
+    IdempotencyKeyReused UNPROCESSABLE_ENTITY "idempotency_key_reused" "The key has another document";
     InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
     ProfileMismatch CONFLICT "profile_mismatch" "The hashes are of another profile";

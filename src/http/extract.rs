@@ -362,8 +362,8 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Documen
     }
 }
 
-/// The body with settings that may all be omitted, of at most `limit` bytes: a body that is absent or empty is
-/// `{}`, of any type or none.
+/// The body with settings that may all be omitted, of at most `limit` bytes: a body that is absent or empty
+/// is `{}`, of any type or none.
 pub(super) async fn read_settings(request: Request, limit: usize) -> Result<Bytes, Problem> {
     let kind = check_type(request.headers(), &["application/json"]);
     let bytes = read(request, limit).await?;

@@ -1,8 +1,8 @@
 //! The bounded CPU pool. CPU-bound work runs here, never on the async workers.
 //!
-//! It guarantees that the queue has a fixed capacity, that an interactive caller waits only for a fixed amount
-//! of work of others before it learns that the pool is busy, and that long tasks hardly delay short ones,
-//! whichever client sends them.
+//! It guarantees that the queue has a fixed capacity, that an interactive caller waits only for a fixed
+//! amount of work of others before it learns that the pool is busy, and that long tasks hardly delay short
+//! ones, whichever client sends them.
 //!
 //! That amount is processor time, not time on a clock. If other programs load the machine, the threads of the
 //! pool get a part of the processors, and a task may not start for a long time although no other is before

@@ -86,8 +86,8 @@ fn check_passages(settings: &CollectionSettings, field: &'static str) -> Result<
         return Ok(());
     }
     let detail = "the export has the grams by which passages are found, and this collection keeps none: make \
-                  one with \"passages\": true, or, to do without passages, leave \"passages\" out of the header \
-                  and \"grams\" out of the lines";
+                  one with \"passages\": true, or, to do without passages, leave \"passages\" out of the \
+                  header and \"grams\" out of the lines";
     Err(ServiceError::invalid(field, detail))
 }
 

@@ -3,9 +3,9 @@
 //! A distance between hashes only indicates how likely two texts are similar; this compares the texts. The
 //! measure is the Jaccard similarity of their pairs of adjacent words, or, in a collection with a profile for
 //! short texts, of the features of that profile. Or it is the cosine of the counts of all their words. It is
-//! exact if the collection keeps texts. Otherwise it is estimated by sketches, which are `MinHash` signatures of a few bits per minimum
-//! (Li and König, "b-Bit minwise hashing", WWW 2010). With a large k it increases F1 on every labelled set
-//! that was measured (docs/quality.md).
+//! exact if the collection keeps texts. Otherwise it is estimated by sketches, which are `MinHash` signatures
+//! of a few bits per minimum (Li and König, "b-Bit minwise hashing", WWW 2010). With a large k it increases
+//! F1 on every labelled set that was measured (docs/quality.md).
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;

@@ -156,7 +156,8 @@ impl<'v, 's> Clusters<'v, 's> {
         is_reverse: bool,
     ) -> Result<Vec<Entry>, StoreError> {
         let mut found: Vec<Entry> = Vec::new();
-        if matches!(&range, (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) if start >= end)
+        if let (Bound::Included(start) | Bound::Excluded(start), Bound::Excluded(end)) = &range
+            && start >= end
         {
             return Ok(found);
         }

@@ -374,7 +374,7 @@ mod tests {
     }
 
     /// A page about a library in a language, with names and charsets of legacy pages in it.
-    const LANGUAGES: [(&str, &'static Encoding, &str); 6] = [
+    const LANGUAGES: [(&str, &Encoding, &str); 6] = [
         (
             "ru",
             WINDOWS_1251,

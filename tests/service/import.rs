@@ -101,7 +101,7 @@ async fn invalid_rows_and_files_fail_alone_and_are_reported() {
     for expected in [
         "a.csv:3: 1 cell instead of 2",
         "a.csv:4: cell 2 is not UTF-8",
-        "b.csv:1: the file cannot be read: there is no column \"text\"; there are x, y; --text-field names another one",
+        "b.csv:1: the file cannot be read: there is no column \"text\"; there are x, y; --text-field names",
         "d.txt:1: not UTF-8: byte 2",
         "e.jsonl.gz:",
         "what came before is sent",

@@ -1,5 +1,5 @@
-//! The measures of a second check and of comparisons: their values for short texts, for texts of words without
-//! a topic, and in nine languages.
+//! The measures of a second check and of comparisons: their values for short texts, for texts of words
+//! without a topic, and in nine languages.
 
 use serde_json::{Value, json};
 

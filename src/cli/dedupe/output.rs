@@ -1,8 +1,8 @@
 //! The output: one file for each input, with the records that are kept, in their format, compression and
 //! order.
 //!
-//! A record is copied byte for byte, in any charset; the last line of a file gets a line break if it has none.
-//! Web archives have one gzip member or zstd frame for each record, as their readers expect.
+//! A record is copied byte for byte, in any charset; the last line of a file gets a line break if it has
+//! none. Web archives have one gzip member or zstd frame for each record, as their readers expect.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

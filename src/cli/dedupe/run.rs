@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
                     if let Some(unread) = made.unread.filter(|unread| !unread.reason.is_passed_over()) {
                         invalid += 1;
                         bar.suspend(|| {
-                            show_invalid(&self.against.names[file], &raw, &unread.detail, invalid)
+                            show_invalid(&self.against.names[file], &raw, &unread.detail, invalid);
                         });
                     }
                     let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {

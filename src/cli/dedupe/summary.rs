@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn similarity_is_told_in_tenths() {
-        let shape =
-            crate::fingerprint::Profile::named("minhash-copies").and_then(|profile| profile.signatures());
+        let shape = crate::fingerprint::Profile::named("minhash-copies")
+            .and_then(crate::fingerprint::Profile::signatures);
         let mut summary = Summary { shape, ..Summary::default() };
         assert_eq!(summary.similarity(), None);
         let shape = shape.unwrap();

@@ -21,7 +21,7 @@ pub(super) struct Target {
 }
 
 /// Why these files, which the named options ask for, cannot be written beside this output.
-pub(super) fn problems<'a>(
+pub(super) fn problems(
     targets: &[(&'static str, &Path)],
     output: &Path,
     inputs: &dyn Fn(&Path) -> bool,

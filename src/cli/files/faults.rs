@@ -51,7 +51,7 @@ pub(super) fn lone_surrogate(json: &str) -> Option<&str> {
         at += memchr::memchr(b'\\', json.as_bytes().get(at..)?)?;
         match code(at) {
             Some(0xd800..=0xdbff) if code(at + 6).is_some_and(|low| (0xdc00..=0xdfff).contains(&low)) => {
-                at += 12
+                at += 12;
             }
             Some(0xd800..=0xdfff) => return json.get(at..at + 6),
             _ => at += 2,
@@ -80,8 +80,8 @@ mod tests {
             (r#"{"a":.5}"#, ".5 is not JSON (column 6)"),
             (r#"{"a":+1}"#, "+1 is not JSON (column 6)"),
             (r#"{"a":'b'}"#, "names and texts have double quotes in JSON, not single ones (column 6)"),
-            (r#"{'a':1}"#, "names and texts have double quotes in JSON, not single ones (column 2)"),
-            (r#"{a:1}"#, "names have double quotes in JSON (column 2)"),
+            (r"{'a':1}", "names and texts have double quotes in JSON, not single ones (column 2)"),
+            (r"{a:1}", "names have double quotes in JSON (column 2)"),
             (r#"{"a":1,}"#, "trailing comma (column 8)"),
             (r#"{"a":[1,]}"#, "trailing comma (column 9)"),
             ("{\"a\":\"b\tc\"}", "control character"),

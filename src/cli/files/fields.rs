@@ -232,13 +232,16 @@ pub(in crate::cli) fn members(json: &str) -> serde_json::Result<Vec<(Cow<'_, str
 pub(in crate::cli) fn missing<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
     const LISTED: usize = 10;
     // Blanks around a name are seen only between quotation marks.
-    let quoted = |name: &str| match name.trim() == name && !name.is_empty() {
-        true => shown_bytes(name.as_bytes()),
-        false => format!("{name:?}"),
+    let quoted = |name: &str| {
+        if name.trim() == name && !name.is_empty() {
+            shown_bytes(name.as_bytes())
+        } else {
+            format!("{name:?}")
+        }
     };
     let mut names: Vec<String> = names.take(LISTED + 1).map(quoted).collect();
     if names.len() > LISTED {
-        names[LISTED] = "…".to_owned();
+        "…".clone_into(&mut names[LISTED]);
     }
     if names.is_empty() {
         return format!("there is no {what} {name:?}: there is none at all");

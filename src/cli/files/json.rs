@@ -385,7 +385,7 @@ mod tests {
                 assert_eq!(begin, Begin::Objects, "{whole}");
                 let expected = texts.iter().scan(0, |from, text| {
                     *from += whole[*from..].find(text.as_str()).unwrap();
-                    let line = breaks(whole[..*from].as_bytes()) + 1;
+                    let line = breaks(&whole.as_bytes()[..*from]) + 1;
                     *from += text.len();
                     Some((line, text.clone()))
                 });

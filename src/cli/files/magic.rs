@@ -81,9 +81,12 @@ impl Format {
     /// The format of a file: the one that the user names, else Parquet if it begins so, else the one that its
     /// name tells, else JSON lines.
     pub(in crate::cli) fn of_file(path: &Path, named: Option<Format>) -> Format {
-        named.unwrap_or_else(|| match first_bytes(path).starts_with(PARQUET) {
-            true => Format::Parquet,
-            false => Format::named(path).unwrap_or(Format::Jsonl),
+        named.unwrap_or_else(|| {
+            if first_bytes(path).starts_with(PARQUET) {
+                Format::Parquet
+            } else {
+                Format::named(path).unwrap_or(Format::Jsonl)
+            }
         })
     }
 }

@@ -59,7 +59,7 @@ mod tests {
         let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
         for part in parts {
             bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
-            bytes.extend_from_slice(part[2..].as_bytes());
+            bytes.extend_from_slice(&part.as_bytes()[2..]);
         }
         bytes
     }

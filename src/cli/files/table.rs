@@ -92,7 +92,7 @@ impl<'a> Table<'a> {
         let mut rows = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(tee);
         let names = rows.headers().map_err(|error| match error.kind() {
             csv::ErrorKind::Utf8 { .. } => wrong(format!(
-                "the names of the columns are not UTF-8, or not in the charset of the file; {NAME_THE_CHARSET}"
+                "the names of the columns are not UTF-8, or not of the file's charset; {NAME_THE_CHARSET}"
             )),
             _ => error.into(),
         })?;

@@ -252,6 +252,7 @@ mod tests {
     }
 
     /// The names in an archive, with the text of each or why there is none, and the error that ends it.
+    #[allow(clippy::type_complexity, reason = "the type is named once")]
     fn found(bytes: &[u8]) -> (Vec<(String, Result<String, String>)>, Option<String>) {
         let mut all = Vec::new();
         let read = each_file(Box::new(io::Cursor::new(bytes.to_vec())), &mut |member, read| {

@@ -67,6 +67,7 @@ impl<R: BufRead> Read for Zstd<R> {
 }
 
 /// The decoder, with the dictionary at the beginning; `None` of an empty file.
+#[allow(clippy::type_complexity, reason = "the type is named once")]
 fn begun<R: BufRead>(mut read: R) -> io::Result<Option<Decoder<'static, Chain<Cursor<Vec<u8>>, R>>>> {
     let mut head = Vec::new();
     read.by_ref().take(4).read_to_end(&mut head)?;
@@ -183,7 +184,7 @@ mod tests {
             .unwrap();
         let samples = [&b"{\"id\":0,\"text\":\"harbour 0\"}"[..], b"{\"id\":1,\"text\":\"harbour 1\"}"];
         let pack = |text: &[u8]| Compressor::with_dictionary(3, &dictionary).unwrap().compress(text).unwrap();
-        let frames = samples.map(|sample| pack(sample)).concat();
+        let frames = samples.map(pack).concat();
         let error = read(&frames).unwrap_err();
         assert!(error.contains("with a dictionary"), "{error}");
         let text = String::from_utf8(samples.concat()).unwrap();

@@ -168,9 +168,10 @@ impl Answers {
             }
             What::Unread(Unread { reason, detail }) => {
                 let is_cut = *reason == Reason::Cut;
-                let (outcome, code) = match reason.is_passed_over() {
-                    true => ("skipped", None),
-                    false => (if is_cut { "cut" } else { "invalid" }, Some("unreadable")),
+                let (outcome, code) = if reason.is_passed_over() {
+                    ("skipped", None)
+                } else {
+                    (if is_cut { "cut" } else { "invalid" }, Some("unreadable"))
                 };
                 let is_bad = code.is_some() && !is_cut;
                 (self.counts.bad, self.counts.cut) =

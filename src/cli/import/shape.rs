@@ -153,8 +153,8 @@ impl Wants for Shape {
         let is_twice = |name: &&str| row.names().filter(|other| other == name).count() > 1;
         if let Some(name) = row.names().filter(is_metadata).find(is_twice) {
             return Err(Reason::Repeated.because(format!(
-                "two columns have the name {name:?}, and both would become metadata; --metadata names those to \
-                 store, and --metadata none leaves all out"
+                "two columns have the name {name:?}, and both would become metadata; --metadata names those \
+                 to store, and --metadata none leaves all out"
             )));
         }
         let is_used = |name: &&str| self.takes_all() || [content, id].contains(name);

@@ -2,9 +2,9 @@
 //!
 //! A header states the profile and the form of the hashes after it, up to the next header, so that files can
 //! be concatenated. It is no document and gets no result. Hashes and signatures of another profile, sketches
-//! of another size, and grams where the collection keeps none are refused. Texts are not: the collection fingerprints them itself. If the
-//! header states that the export has no texts, all documents after it are refused without being parsed. So
-//! are the lines of a compressed body that does not declare its encoding.
+//! of another size, and grams where the collection keeps none are refused. Texts are not: the collection
+//! fingerprints them itself. If the header states that the export has no texts, all documents after it are
+//! refused without being parsed. So are the lines of a compressed body that does not declare its encoding.
 
 use std::sync::Arc;
 

@@ -134,7 +134,7 @@ impl DocumentIn {
         let place = self.arrival.map(|arrival| arrival.0);
         let exported = self.exported.map(ExportedIn::exported).transpose()?;
         let is_keyed = false;
-        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, is_keyed, exported })
+        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, exported, is_keyed })
     }
 
     /// The same for a route with the id in the path.

@@ -105,8 +105,8 @@ impl<'de> Deserialize<'de> for Grams {
 
 impl PartialSchema for Grams {
     fn schema() -> RefOr<Schema> {
-        let about = "The sampled grams of a text: for each, 16 hexadecimal digits of its hash, 8 of the number \
-                     of its first character and 8 of that after its last one.";
+        let about = "The sampled grams of a text: for each, 16 hexadecimal digits of its hash, 8 of the \
+                     number of its first character and 8 of that after its last one.";
         let schema = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
         let schema = schema.pattern(Some("^([0-9a-fA-F]{32})+$")).description(Some(about));
         RefOr::T(schema.into())
