@@ -63,12 +63,13 @@ impl Head {
         let mut lines = text.lines();
         let mut head = Head { first: lines.next().unwrap_or_default().to_owned(), fields: Vec::new() };
         for line in lines {
-            match (line.starts_with([' ', '\t']), head.fields.last_mut()) {
-                (true, Some((_, value))) => *value = format!("{value} {}", line.trim()).trim().to_owned(),
-                _ => {
-                    let fields = line.split_once(':');
-                    head.fields.extend(fields.map(|(name, value)| (name.trim().into(), value.trim().into())));
-                }
+            if line.starts_with([' ', '\t'])
+                && let Some((_, value)) = head.fields.last_mut()
+            {
+                *value = [value.trim(), line.trim()].join(" ").trim().into();
+            } else {
+                let fields = line.split_once(':');
+                head.fields.extend(fields.map(|(name, value)| (name.trim().into(), value.trim().into())));
             }
         }
         head

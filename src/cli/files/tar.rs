@@ -93,16 +93,15 @@ pub(in crate::cli) fn each_file(
         let bytes = sparse.bytes.unwrap_or(entry.size());
         let member = Member { path, number, bytes, mode, modified };
         let content = kind.and(if sparse.has_holes { Err(Skipped::Holes) } else { Ok(()) });
-        let is_wanted = match content {
-            Err(reason) => each(&member, Err(reason)),
-            Ok(()) => {
-                let mut read = BufReader::with_capacity(64 << 10, Whole { read: entry, left: bytes });
-                let name = member.path.file_name().unwrap_or_default();
-                if name.as_encoded_bytes().starts_with(b"._") && read.fill_buf()?.starts_with(&APPLE_DOUBLE) {
-                    each(&member, Err(Skipped::AppleDouble))
-                } else {
-                    each(&member, Ok(Box::new(read)))
-                }
+        let is_wanted = if let Err(reason) = content {
+            each(&member, Err(reason))
+        } else {
+            let mut read = BufReader::with_capacity(64 << 10, Whole { read: entry, left: bytes });
+            let name = member.path.file_name().unwrap_or_default();
+            if name.as_encoded_bytes().starts_with(b"._") && read.fill_buf()?.starts_with(&APPLE_DOUBLE) {
+                each(&member, Err(Skipped::AppleDouble))
+            } else {
+                each(&member, Ok(Box::new(read)))
             }
         };
         if !is_wanted {
