@@ -108,13 +108,11 @@ async fn measure(count: u64, hashes: &[u64]) -> u64 {
         let page = server.json(&format!("/collections/c/clusters/{cluster}?limit=997{cursor}")).await;
         let ids = page["members"].as_array().unwrap().iter();
         members.extend(ids.map(|member| member["id"].as_str().unwrap().to_owned()));
-        match page["next"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => {
-                assert_eq!(page["size"], members.len() as u64 + 1);
-                break;
-            }
-        }
+        let Some(next) = page["next"].as_str() else {
+            assert_eq!(page["size"], members.len() as u64 + 1);
+            break;
+        };
+        cursor = format!("&cursor={next}");
     }
     // By the rule: the newest first, and those whose time was set to -1 last.
     let rest = (0..newest - CHANGES).rev().map(|at| format!("d{at}"));

@@ -255,7 +255,8 @@ fn the_summary_has_at_most_twelve_lines() {
             let mut text = words.clone();
             text[copy % 60] = format!("changed{copy}");
             let text = if copy % 3 == 0 { words.join(" ") } else { text.join(" ") };
-            lines += &format!("{}\n", json!({"id": format!("g{group}-{copy}"), "text": text}));
+            lines += &json!({"id": format!("g{group}-{copy}"), "text": text}).to_string();
+            lines.push('\n');
         }
     }
     lines += "{\"text\": \"…\"}\n";

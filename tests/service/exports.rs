@@ -205,7 +205,7 @@ async fn a_collection_without_texts_moves_with_its_passages_and_all_else() {
         let line = |number: u64| {
             let id = format!("a{:02}", (number * 7) % 50);
             let mut line = json!({"id": id, "text": article((number * 7) % 50)});
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 line["metadata"] = json!({"n": number});
             }
             line.to_string() + "\n"

@@ -134,7 +134,7 @@ async fn both_commands_refuse_the_same_records_with_the_same_words() {
             "without a field",
         ),
         (r#"{"text":"a",}"#, &[], "trailing comma (column 13)", "not JSON"),
-        (r#"{'text':'a'}"#, &[], "double quotes in JSON, not single ones (column 2)", "not JSON"),
+        (r"{'text':'a'}", &[], "double quotes in JSON, not single ones (column 2)", "not JSON"),
         (r#"{text:"a"}"#, &[], "names have double quotes in JSON (column 2)", "not JSON"),
         ("{\"text\":\"a\tb\"}", &[], "control character", "not JSON"),
         (r#"["a"]"#, &[], "a JSON array in place of an object", "not an object"),

@@ -146,7 +146,10 @@ async fn an_import_says_what_was_guessed_and_replaced() {
         .filter(|line| line["charset"].is_object())
         .map(|line| line["charset"].clone())
         .collect();
-    let charset = |name: &str, guessed: bool, replaced: u32| json!({"name": name, "guessed": guessed, "replaced": replaced});
+    let charset = |name: &str, is_guessed: bool, count: u32| {
+        let replaced = json!(count);
+        json!({"name": name, "guessed": is_guessed, "replaced": replaced})
+    };
     let expected = [
         charset("UTF-8", false, 1),
         charset("windows-1251", true, 0),

@@ -292,7 +292,7 @@ pub(in crate::http) enum OnDuplicate {
     /// Do not store it.
     Skip,
     /// In a collection with clusters: store it in place of all documents within k if it ranks before all of
-    /// them by the rule of the clusters; otherwise do not store it. Refused if it would replace more than 1,000.
+    /// them by the rule of the clusters; otherwise do not store it. Refused if more than 1,000 are replaced.
     Replace,
 }
 
