@@ -142,7 +142,8 @@ export const en = {
     "The text is short: a copy with one changed word is found in only {share} of the cases.",
   "find.status.empty": "The text has no feature, so nothing can be found.",
   "find.passages": "Documents that share passages",
-  "find.passages.count": "{n|document contains|documents contain} a part of the query, or the other way round.",
+  "find.passages.count":
+    "{n|document contains|documents contain} a part of the query, or the other way round.",
   "find.passages.short": "The text is too short to be found by its passages.",
   "find.shares": "{query} of the query is in it, and {document} of it is in the query",
   "plan.title": "How the answer was found",

@@ -371,8 +371,9 @@ impl From<ServiceError> for Problem {
 impl From<&ServiceError> for Problem {
     fn from(error: &ServiceError) -> Problem {
         let detail = error.to_string();
+        let plain = |code: Code| Problem::new(code, error.to_string());
         match error {
-            ServiceError::NotReady { .. } => Problem::new(Code::Starting, detail),
+            ServiceError::NotReady { .. } => plain(Code::Starting),
             ServiceError::Invalid { field, .. } => {
                 Problem::field(Code::InvalidField, format!("/{field}"), detail)
             }
@@ -382,38 +383,28 @@ impl From<&ServiceError> for Problem {
             ServiceError::ProfileMismatch { field, .. } => {
                 Problem::field(Code::ProfileMismatch, format!("/{field}"), detail)
             }
-            ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
-            ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
+            ServiceError::ProfileChanged { .. } => plain(Code::ProfileChanged),
+            ServiceError::NoDocument { .. } => plain(Code::NoDocument),
             ServiceError::Condition { version, .. } => {
-                Problem { version: *version, ..Problem::new(Code::PreconditionFailed, detail) }
+                Problem { version: *version, ..plain(Code::PreconditionFailed) }
             }
             ServiceError::KeyReused(_) => {
                 Problem::parameter(Code::IdempotencyKeyReused, "Idempotency-Key", detail)
             }
-            ServiceError::TooManyNear => Problem::new(Code::TooManyNear, detail),
-            ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
-            ServiceError::NoMark { .. } => Problem::new(Code::NoMark, detail),
-            ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),
-            ServiceError::NoCalibration(_) | ServiceError::Forgotten => {
-                Problem::new(Code::NoCalibration, detail)
-            }
-            ServiceError::Deleting(_) => Problem::new(Code::Deleting, detail),
-            ServiceError::NoDeletion(_) | ServiceError::DeletionEnded => {
-                Problem::new(Code::NoDeletion, detail)
-            }
+            ServiceError::TooManyNear => plain(Code::TooManyNear),
+            ServiceError::NoCluster { .. } => plain(Code::NoCluster),
+            ServiceError::NoMark { .. } => plain(Code::NoMark),
+            ServiceError::NoClusters(_) => plain(Code::NoClusters),
+            ServiceError::NoCalibration(_) | ServiceError::Forgotten => plain(Code::NoCalibration),
+            ServiceError::Deleting(_) => plain(Code::Deleting),
+            ServiceError::NoDeletion(_) | ServiceError::DeletionEnded => plain(Code::NoDeletion),
             // A reindex that was ended is forgotten, so no client gets its error.
-            ServiceError::NoReindex(_) | ServiceError::ReindexElsewhere { .. } => {
-                Problem::new(Code::NoReindex, detail)
-            }
-            ServiceError::Reindexing(_) | ServiceError::TakesEffect(_) => {
-                Problem::new(Code::Reindexing, detail)
-            }
-            ServiceError::KeepsNoTexts(_) | ServiceError::Unfit { .. } => Problem::new(Code::NoTexts, detail),
-            ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
-            ServiceError::ClustersPending { .. } => Problem::new(Code::ClustersPending, detail),
-            ServiceError::OtherCalibration { .. } | ServiceError::Overtaken(_) => {
-                Problem::new(Code::Busy, detail)
-            }
+            ServiceError::NoReindex(_) | ServiceError::ReindexElsewhere { .. } => plain(Code::NoReindex),
+            ServiceError::Reindexing(_) | ServiceError::TakesEffect(_) => plain(Code::Reindexing),
+            ServiceError::KeepsNoTexts(_) | ServiceError::Unfit { .. } => plain(Code::NoTexts),
+            ServiceError::Calibrating(_) => plain(Code::Calibrating),
+            ServiceError::ClustersPending { .. } => plain(Code::ClustersPending),
+            ServiceError::OtherCalibration { .. } | ServiceError::Overtaken(_) => plain(Code::Busy),
             ServiceError::Engine(error) => error.into(),
         }
     }

@@ -220,7 +220,7 @@ fn fields_of_groups_are_keys_and_invalid_files_are_refused() {
     damaged[whole.len() / 3..][..64].fill(0xff);
     fs::write(folder.join("damaged.parquet"), damaged).unwrap();
     for (arguments, expected) in [
-        (&["missing.parquet"][..], "missing.parquet:8: there is no field \"text\""),
+        (&["missing.parquet"][..], "missing.parquet:8: there is no value in the column \"text\""),
         (&["cut.parquet"], "cut.parquet:1: the file cannot be read further"),
         (&["damaged.parquet"], "the file cannot be read further"),
         (&["a.parquet", "--text-field", "body"], "there is no column \"body\"; there are id, text"),
