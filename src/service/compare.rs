@@ -23,6 +23,8 @@ use crate::wording::{agreeing, counted};
 
 /// Maximum number of shared passages whose texts are kept.
 const PASSAGES: usize = 100;
+/// The most bytes that two texts have together whose words are counted, which takes a second for 2 MiB.
+const COSINE_BYTES: usize = 1 << 20;
 
 /// One side of a comparison, as the client sends it.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +58,8 @@ pub struct Comparison {
     pub compared: Compared,
     /// The similarity of the texts as estimated by signatures or sketches, 0 to 1, if both sides have one.
     pub similarity: Option<f64>,
-    /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available.
+    /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available and have
+    /// together at most 1 MiB.
     pub cosine: Option<f64>,
     /// The comparison of the features, if both texts are available.
     pub features: Option<FeatureComparison>,
@@ -292,9 +295,10 @@ fn compare(
     };
     let (diff, containment, cosine) = match (&a.text, &b.text) {
         (Some(a), Some(b)) => {
-            let cosine = WordCounts::of(a).cosine(&WordCounts::of(b));
+            let is_short = a.len() + b.len() <= COSINE_BYTES;
+            let cosine = is_short.then(|| WordCounts::of(a).cosine(&WordCounts::of(b)));
             cancel.check()?;
-            (Some(word_diff(a, b)), Some(compared_passages([a, b], cancel)?), Some(cosine))
+            (Some(word_diff(a, b)), Some(compared_passages([a, b], cancel)?), cosine)
         }
         _ => (None, None, None),
     };

@@ -12,11 +12,14 @@ use super::visible::is_inline;
 
 /// What stands between two words.
 const SPACE: &[u8] = b" ";
+/// The bytes that are held before they are digested: many tokens have one letter.
+const HELD: usize = 1024;
 
 /// The text of the tokens so far.
 #[derive(Default)]
 pub(super) struct AllText {
     digest: Xxh3Default,
+    held: Vec<u8>,
     /// Whether white space or the edge of a block comes before the next word.
     is_apart: bool,
     /// How the content after the tag that is being read is taken.
@@ -42,7 +45,7 @@ impl AllText {
         match event {
             CallbackEvent::String { value } => match self.content {
                 Content::Words => self.words(value),
-                Content::Script => self.digest.update(value),
+                Content::Script => self.put(value),
                 Content::Style => {}
             },
             CallbackEvent::OpenStartTag { name } => {
@@ -68,17 +71,26 @@ impl AllText {
         }
     }
 
-    pub(super) fn digest(&self) -> u64 {
+    pub(super) fn digest(mut self) -> u64 {
+        self.digest.update(&self.held);
         self.digest.digest()
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= HELD {
+            self.digest.update(&self.held);
+            self.held.clear();
+        }
     }
 
     fn words(&mut self, text: &[u8]) {
         self.is_apart |= text.first().is_some_and(u8::is_ascii_whitespace);
         for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
             if std::mem::replace(&mut self.is_apart, true) {
-                self.digest.update(SPACE);
+                self.put(SPACE);
             }
-            self.digest.update(word);
+            self.put(word);
         }
         self.is_apart = text.last().map_or(self.is_apart, u8::is_ascii_whitespace);
     }

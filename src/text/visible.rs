@@ -31,7 +31,7 @@ pub(super) fn checked_visible_and_all<E>(
 ) -> Result<(String, u64), E> {
     let mut visible = Visible { all: Some(AllText::default()), ..Visible::default() };
     read(html, &mut visible, check)?;
-    Ok((visible.text, visible.all.map_or(0, |all| all.digest())))
+    Ok((visible.text, visible.all.map_or(0, AllText::digest)))
 }
 
 #[derive(Default)]

@@ -300,7 +300,8 @@ fn the_output_keeps_format_fields_and_order() {
         format!("{head}Content-Length: {}\r\n\r\n{body}\r\n\r\n", body.len())
     };
     let page = |text: &str| format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n<p>{text}</p>");
-    let other = "A quite different page about the weather in the mountains, where snow fell again in June.";
+    let other = "A quite different page about the weather in the mountains, where snow fell again in June, \
+                 and no train ran to the upper villages for two days.";
     let records = [
         record("warcinfo", "", "software: x"),
         record("response", "http://e.org/a", &page(FERRY)),

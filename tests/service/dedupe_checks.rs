@@ -44,7 +44,7 @@ fn all_problems_are_told_before_the_work() {
         "in/a.jsonl:1: there is no field \"text\"",
         "(100 of the first 100 records)",
         "in/b.csv: there is no column \"text\"; there are id, body",
-        "in/d.jsonl.gz:1: the file cannot be read",
+        "in/d.jsonl.gz:1: not is not JSON",
         "in/e.jsonl.gz:1: there is no field \"text\"",
         "in/f.parquet:1: the file cannot be read",
         "in/g.json:1: the field \"text\" is not a string",

@@ -44,7 +44,7 @@ fn invalid_input_gives_an_error_and_no_output() {
     let cases: [(&[&str], &str); 21] = [
         (&["cut.jsonl.gz"], "cannot be read further"),
         (&["cut.jsonl.zst"], "cannot be read further"),
-        (&["wide.jsonl"], "wide.jsonl:1: not a JSON object"),
+        (&["wide.jsonl"], "wide.jsonl:1: the file cannot be read: it is UTF-16 without"),
         (&["latin.jsonl"], "latin.jsonl:2: not UTF-8: byte "),
         (&["missing.jsonl"], "missing.jsonl:1: there is no field \"text\""),
         (&["number.jsonl"], "number.jsonl:1: the field \"text\" is not a string"),

@@ -193,7 +193,10 @@ pub(in crate::cli) fn check_columns<F: Opens + ?Sized>(
 ) -> Result<(), String> {
     let names = match format {
         Format::Csv | Format::Tsv => unpacked(path, &Arc::default())
-            .and_then(|read| in_utf8(read, wants.how().charset))
+            .and_then(|mut read| {
+                refuse_foreign(&mut read, format, wants.how().charset.is_some())?;
+                in_utf8(read, wants.how().charset)
+            })
             .and_then(|read| opened(read, format, wants))
             .map(|table| table.names()),
         Format::Parquet => parquet::columns(path),

@@ -21,6 +21,8 @@ use super::seen::Seen;
 use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
 use crate::text::CharsetOf;
 
+/// Members of which a document has one.
+const CONTENT: [&str; 5] = ["text", "html", "hash", "signature", "features"];
 /// Members of a document that keep their meaning among fields of others.
 const LIFETIME: [&str; 2] = ["expires_in", "expires_at"];
 
@@ -191,6 +193,10 @@ impl Shape {
             if fields.get(name).is_some_and(|value| !value.is_null()) {
                 fields.text(name, "--text-field")?;
             }
+        }
+        let is_there = |name: &&str| fields.get(name).is_some_and(|value| !value.is_null());
+        if fields.get("text").is_some() && !CONTENT.iter().any(|name| is_there(name)) {
+            fields.needed("text", "--text-field")?;
         }
         let id = self.id(fields)?;
         fields.all.iter().try_for_each(|(name, value)| check_characters(name, *value))?;

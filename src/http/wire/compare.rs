@@ -95,8 +95,8 @@ pub(in crate::http) struct ComparisonOut {
     /// one. With both texts and no signatures, `features.jaccard` is the exact similarity.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
-    /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available: the
-    /// measure `cosine` of `min_similarity`. It is the same for all profiles.
+    /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available and have
+    /// together at most 1 MiB: the measure `cosine` of `min_similarity`. It is the same for all profiles.
     #[serde(skip_serializing_if = "Option::is_none")]
     cosine: Option<f64>,
     /// The distance up to which they match.
