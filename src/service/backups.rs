@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use super::Service;
+use super::checks::{check_expiry, check_metadata, check_text};
 use super::collections::BOILERPLATE_DOCUMENTS;
-use super::documents::{EXPIRES_IN, check_expiry, check_metadata, check_text};
+use super::documents::EXPIRES_IN;
 use super::error::ServiceError;
 use super::limits::Limits;
 use super::second_check::SKETCH_BYTES;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::Service;
+use super::checks::{check_expiry, check_metadata, check_text, checked_hash};
 use super::clusters::placements_of;
 use super::counts::count_outcomes;
 use super::error::ServiceError;
@@ -17,7 +18,6 @@ use super::fingerprints::{
 use super::given::hash_of;
 use super::limits::Limits;
 use super::second_check::check_sketch;
-use super::strict_json::Strict;
 use crate::engine::{
     Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, Engine, EngineError,
     MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
@@ -26,7 +26,6 @@ use crate::fingerprint::{Profile, Profiles, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
 use crate::text::PageText;
-use crate::wording::told;
 
 /// A document as the client sends it.
 #[derive(Clone, Debug)]
@@ -450,64 +449,4 @@ impl Service {
 /// signature.
 pub fn status(row: &Row) -> Option<Status> {
     row.features.map(|_| if row.short { Status::Short } else { Status::Ok })
-}
-
-/// Checks that a hash made by the client fits this profile.
-fn checked_hash(profile: &Profile, hash: Hash) -> Result<Hash, ServiceError> {
-    if profile.signatures().is_some() {
-        let detail = "in this collection hashes are names of signatures and cannot be compared; give a text, \
-                      html or the signature";
-        return Err(ServiceError::invalid("hash", detail));
-    }
-    if hash.width() == profile.width() {
-        return Ok(hash);
-    }
-    let (found, wanted) = (hash.width().bits(), profile.width());
-    let detail = format!(
-        "the hash has {found} bits; this collection has hashes of {} bits, {} digits",
-        wanted.bits(),
-        wanted.digits()
-    );
-    Err(ServiceError::invalid("hash", detail))
-}
-
-/// Rejects an expiry that is too far in the future.
-pub(super) fn check_expiry(at_ms: u64, now_ms: u64) -> Result<(), ServiceError> {
-    if at_ms > now_ms.saturating_add(EXPIRES_IN.end() * 1_000) {
-        let detail = "expires_at is more than 100 years away; leave it out if the document must not expire";
-        return Err(ServiceError::invalid("expires_at", detail));
-    }
-    Ok(())
-}
-
-/// Rejects a text that is too long to be stored.
-pub(super) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), ServiceError> {
-    if text.len() > limit {
-        let detail =
-            format!("the text has {} bytes; at most {limit} are kept (limits.document_bytes)", text.len());
-        return Err(ServiceError::invalid(field, detail));
-    }
-    Ok(())
-}
-
-/// Rejects metadata that is too long, is not a JSON object, or is ambiguous.
-pub(super) fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
-    let Some(text) = metadata else {
-        return Ok(());
-    };
-    if text.len() > limit {
-        let detail =
-            format!("metadata has {} bytes; at most {limit} are kept (limits.metadata_bytes)", text.len());
-        return Err(ServiceError::invalid("metadata", detail));
-    }
-    match serde_json::from_str::<Strict>(text) {
-        Ok(Strict(serde_json::Value::Object(_))) => Ok(()),
-        Ok(_) => {
-            Err(ServiceError::invalid("metadata", "metadata is a JSON object, such as {\"source\": \"rss\"}"))
-        }
-        Err(error) => {
-            let (message, place) = told(text.as_bytes(), &error);
-            Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {message}{place}")))
-        }
-    }
 }

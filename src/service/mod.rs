@@ -12,6 +12,7 @@ mod buckets;
 mod calibrate;
 mod calibrated;
 mod calibration_set;
+mod checks;
 mod clusters;
 mod collections;
 mod compare;

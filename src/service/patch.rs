@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::Service;
-use super::documents::{Expires, Preparation, check_metadata};
+use super::checks::check_metadata;
+use super::documents::{Expires, Preparation};
 use super::error::ServiceError;
 use crate::engine::{Admission, Condition, Document, Operation, Outcome, Version};
 use crate::ids::{CollectionName, DocumentId};
