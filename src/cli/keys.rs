@@ -33,7 +33,8 @@ enum KeysCommand {
 #[derive(Debug, Args)]
 struct CreateArguments {
     /// Name of the key
-    name: String,
+    #[arg(value_name = "NAME")]
+    key: String,
     /// What the key allows; each role includes the ones before it
     #[arg(long, value_enum)]
     role: RoleArgument,
@@ -51,7 +52,8 @@ struct CreateArguments {
 #[derive(Debug, Args)]
 struct RevokeArguments {
     /// Name of the key
-    name: String,
+    #[arg(value_name = "NAME")]
+    key: String,
     #[command(flatten)]
     settings: ServeArguments,
 }
@@ -82,8 +84,8 @@ pub(super) fn run(arguments: KeysArguments) -> Result<(), Failure> {
         KeysCommand::List(settings) => list(&key_file(&settings.settings()?)),
         KeysCommand::Revoke(arguments) => {
             let file = key_file(&arguments.settings.settings()?);
-            file.revoke(&arguments.name)?;
-            eprintln!("revoked {}", arguments.name);
+            file.revoke(&arguments.key)?;
+            eprintln!("revoked {}", arguments.key);
             Ok(())
         }
     }
@@ -97,7 +99,7 @@ fn create(arguments: CreateArguments) -> Result<(), Failure> {
     let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let random = [uuid::Uuid::new_v4().as_u128(), uuid::Uuid::new_v4().as_u128()];
     let (key, secret) =
-        Key::new(arguments.name, arguments.role.into(), scope, arguments.rate, made_at, random);
+        Key::new(arguments.key, arguments.role.into(), scope, arguments.rate, made_at, random);
     file.add(key)?;
     writeln!(std::io::stdout().lock(), "{secret}")?;
     eprintln!("keep it: {} holds only its hash", file.path().display());

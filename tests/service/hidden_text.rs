@@ -60,7 +60,7 @@ fn an_article_that_is_hidden_or_in_a_field_is_compared() {
             // The finder takes what is in details.
             if name != "in details" {
                 assert_eq!(dropped[0]["page"], "visible", "{name}, {profile}: {dropped:?}");
-                assert!(summary.contains("7 pages compared by all visible text"), "{name}: {summary}");
+                assert!(summary.contains("7 compared by all visible text"), "{name}: {summary}");
             }
         }
     }
@@ -128,7 +128,7 @@ fn a_page_without_text_is_kept_and_counted() {
     for page in ["main", "visible"] {
         let (kept, dropped, summary) = deduped(data.path(), &pages, &["--page", page]);
         assert!(kept == 11 && dropped.is_empty(), "{summary}");
-        assert!(summary.contains("11 kept as pages with too little text"), "{summary}");
+        assert!(summary.contains("11 kept with too little text"), "{summary}");
     }
 }
 

@@ -108,7 +108,8 @@ fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<String> {
         if bad > 0 && !skips {
             // The message about a field names the option for it.
             let way = if why.contains(" --") { "" } else { "; --skip-invalid leaves such records out" };
-            problems.push(format!("{why} ({bad} of the first {}){way}", counted(of.into(), "record")));
+            let among = if of == 1 { String::new() } else { format!(" ({bad} of the first {of} records)") };
+            problems.push(format!("{why}{among}{way}"));
         } else if bad == of && of > 0 {
             tell(&format!("warning: none of the first {} can be read: {why}", counted(of.into(), "record")));
         }

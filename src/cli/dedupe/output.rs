@@ -212,7 +212,8 @@ impl<W: Write> Sink<W> {
             Content::Row(row) => self.row(&row.raw),
             Content::Header(header) => self.header(header),
             Content::Text(bytes) => self.lines(&[bytes]),
-            Content::Record(record) => self.member(&[record.bytes().unwrap_or_default(), b"\r\n\r\n"]),
+            Content::Record(record) => self.piece(record.bytes(), record.is_whole()),
+            Content::Piece(piece) => self.piece(&piece.bytes, piece.is_last),
             Content::Values(_) | Content::Broken(_) => Ok(()),
         }
     }
@@ -285,9 +286,12 @@ impl<W: Write> Sink<W> {
         if self.frame.len() >= FRAME { self.end_frame() } else { Ok(()) }
     }
 
-    /// Writes a record as a gzip member or a zstd frame of its own.
-    fn member(&mut self, parts: &[&[u8]]) -> io::Result<()> {
-        self.lines(parts)?;
+    /// Writes a piece of a record of an archive, which has a gzip member or zstd frames of its own.
+    fn piece(&mut self, bytes: &[u8], is_last: bool) -> io::Result<()> {
+        if !is_last {
+            return self.lines(&[bytes]);
+        }
+        self.lines(&[bytes, b"\r\n\r\n"])?;
         if self.packing == Packing::Zstd { self.end_frame() } else { self.end_member() }
     }
 

@@ -103,11 +103,6 @@ impl Maker {
 
     /// The document of a record; `None` if it is none.
     fn document<'a>(&self, raw: &'a Raw, about: &'a About) -> Result<Option<Document<'a>>, Unread> {
-        if let Content::Record(record) = &raw.content
-            && record.bytes().is_none()
-        {
-            return Err(Reason::Huge.because("the record is too large"));
-        }
         let said = raw.said(about, self.how())?;
         let of = |text: Cow<'a, str>| Document {
             id: None,

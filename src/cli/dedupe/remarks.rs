@@ -17,7 +17,7 @@ impl Remarks {
     const VISIBLE: u8 = 1 << 3;
     /// The remarks, as the summary writes them.
     const NAMED: [(u8, &'static str); 3] = [
-        (Remarks::VISIBLE, "pages compared by all visible text"),
+        (Remarks::VISIBLE, "compared by all visible text"),
         (Remarks::GUESSED, "of a guessed charset"),
         (Remarks::REPLACED, "with bytes invalid in the charset, replaced by U+FFFD"),
     ];

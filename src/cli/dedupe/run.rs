@@ -280,9 +280,9 @@ impl<'a> Run<'a> {
             }
             Kind::Little => {
                 self.summary.read += 1;
-                *self.summary.also.entry("kept as pages with too little text to compare").or_default() += 1;
+                *self.summary.also.entry("kept with too little text to compare").or_default() += 1;
             }
-            Kind::Other => *self.summary.also.entry("other records, copied").or_default() += 1,
+            Kind::Other => *self.summary.also.entry("copied without comparison").or_default() += 1,
             Kind::Invalid => {
                 self.summary.read += 1;
                 self.summary.invalid += 1;

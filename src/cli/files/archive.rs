@@ -3,7 +3,8 @@
 //! It guarantees that every whole page or text that was answered with status 200 or 203 becomes a document if
 //! its bytes can be decoded, whatever their charset, transfer encoding and content encoding. Everything else
 //! that could have become one is counted by its reason; requests, metadata and the crawler's own records are
-//! not. A record takes at most a few times [`RECORD_BYTES`] of memory. *Absent*: records in several segments.
+//! not. A record takes at most a few times [`RECORD_BYTES`] of memory: the body of a larger one is passed on
+//! in pieces, so that it can be copied. *Absent*: records in several segments.
 
 use std::io::{self, BufRead, Read};
 
@@ -14,21 +15,36 @@ use crate::text::Decoded;
 
 /// The largest record that is read, in bytes.
 const RECORD_BYTES: u64 = page::PAGE_BYTES;
+/// The bytes of a piece of a larger one.
+const PIECE_BYTES: u64 = 1 << 20;
 /// The longest header line of a record, and the longest header, in bytes.
 const LINE_BYTES: u64 = 64 << 10;
 const HEADER_BYTES: usize = 1 << 20;
 
-/// The records of an archive; none follow an error. `places` are those of its file.
-pub(in crate::cli) fn archive(read: Reading<'_>, places: Places) -> impl Iterator<Item = io::Result<Record>> {
-    let mut number = 0u64;
+/// The parts of an archive; none follow an error. `places` are those of its file.
+pub(in crate::cli) fn archive(read: Reading<'_>, places: Places) -> impl Iterator<Item = io::Result<Part>> {
+    let (mut number, mut left) = (0u64, 0);
     let mut read = Consumed(read, 0);
     std::iter::from_fn(move || {
-        number += 1;
-        match record(&mut read, &places) {
-            Ok(record) => record.map(Ok),
+        number += u64::from(left == 0);
+        match part(&mut read, &places, &mut left) {
+            Ok(part) => part.map(Ok),
             Err(error) => Some(Err(io::Error::new(error.kind(), format!("record {number}: {error}")))),
         }
     })
+}
+
+/// A part of an archive.
+pub(in crate::cli) enum Part {
+    Record(Record),
+    /// A piece of the body of the record before it, which is too large to be read.
+    Piece(Piece),
+}
+
+/// A piece of a large body.
+pub(in crate::cli) struct Piece {
+    pub(in crate::cli) bytes: Vec<u8>,
+    pub(in crate::cli) is_last: bool,
 }
 
 /// A record.
@@ -39,7 +55,7 @@ pub(in crate::cli) struct Record {
     offset: Option<u64>,
     /// The header and the body as they are in the archive.
     bytes: Vec<u8>,
-    /// Where the body begins in `bytes`; `None` if it is larger than [`RECORD_BYTES`], and left out.
+    /// Where the body begins in `bytes`; `None` if it is larger than [`RECORD_BYTES`], and follows in pieces.
     body: Option<usize>,
 }
 
@@ -59,8 +75,26 @@ pub(in crate::cli) enum Entry {
     Skipped(Skipped),
 }
 
-/// The next record; `None` at the end.
-fn record(read: &mut Consumed<Reading<'_>>, places: &Places) -> io::Result<Option<Record>> {
+/// The next part; `None` at the end. `left` are the bytes of the body that are still to be passed on.
+fn part(read: &mut Consumed<Reading<'_>>, places: &Places, left: &mut u64) -> io::Result<Option<Part>> {
+    if *left == 0 {
+        return record(read, places, left).map(|record| record.map(Part::Record));
+    }
+    let mut bytes = Vec::new();
+    let wanted = (*left).min(PIECE_BYTES);
+    *left -= wanted;
+    match read.take(wanted).read_to_end(&mut bytes)? as u64 == wanted {
+        true => Ok(Some(Part::Piece(Piece { bytes, is_last: *left == 0 }))),
+        false => Err(truncated()),
+    }
+}
+
+fn truncated() -> io::Error {
+    wrong("it is truncated")
+}
+
+/// The next record; `None` at the end. `left` gets the bytes of its body that are not read.
+fn record(read: &mut Consumed<Reading<'_>>, places: &Places, left: &mut u64) -> io::Result<Option<Record>> {
     let (mut bytes, mut offset) = (Vec::new(), None);
     while bytes.trim_ascii().is_empty() {
         bytes.clear();
@@ -87,17 +121,15 @@ fn record(read: &mut Consumed<Reading<'_>>, places: &Places) -> io::Result<Optio
     }
     let head = Head::of(&bytes);
     let length = head.get("content-length").and_then(|length| length.parse::<u64>().ok());
-    let mut body = read.take(length.ok_or_else(|| wrong("it has no Content-Length"))?);
-    let begin = (body.limit() <= RECORD_BYTES).then_some(bytes.len());
-    match begin {
-        Some(_) => body.read_to_end(&mut bytes).map(drop)?,
-        None => io::copy(&mut body, &mut io::sink()).map(drop)?,
-    }
-    if body.limit() > 0 {
-        return Err(wrong("it is truncated"));
+    let length = length.ok_or_else(|| wrong("it has no Content-Length"))?;
+    let body = (length <= RECORD_BYTES).then_some(bytes.len());
+    if body.is_none() {
+        *left = length;
+    } else if (read.take(length).read_to_end(&mut bytes)? as u64) < length {
+        return Err(truncated());
     }
     let kind = head.get("warc-type").unwrap_or_default().to_ascii_lowercase();
-    Ok(Some(Record { head, kind, offset, bytes, body: begin }))
+    Ok(Some(Record { head, kind, offset, bytes, body }))
 }
 
 impl Record {
@@ -131,9 +163,14 @@ impl Record {
         head.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 
-    /// The header and the body as they are in the archive; `None` if the body is too large.
-    pub(in crate::cli) fn bytes(&self) -> Option<&[u8]> {
-        self.body.map(|_| &self.bytes[..])
+    /// The header and the body as they are in the archive; the header alone if the body follows in pieces.
+    pub(in crate::cli) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Whether the body is there.
+    pub(in crate::cli) fn is_whole(&self) -> bool {
+        self.body.is_some()
     }
 
     /// The value of a header, whatever the case of its name.
@@ -192,8 +229,37 @@ mod tests {
     }
 
     fn found(bytes: &[u8]) -> Vec<io::Result<Entry>> {
-        let records = archive(Box::new(io::Cursor::new(bytes.to_vec())), Places::default()).take(100);
-        records.map(|record| record.map(|record| record.entry())).collect()
+        let entry = |part| match part {
+            Ok(Part::Record(record)) => Some(Ok(record.entry())),
+            Ok(Part::Piece(_)) => None,
+            Err(error) => Some(Err(error)),
+        };
+        archive(Box::new(io::Cursor::new(bytes.to_vec())), Places::default())
+            .take(100)
+            .filter_map(entry)
+            .collect()
+    }
+
+    /// The records of a whole archive, each with all of its bytes.
+    fn whole(bytes: &[u8]) -> Vec<(Record, Vec<u8>)> {
+        let mut all: Vec<(Record, Vec<u8>)> = Vec::new();
+        for part in archive(Box::new(io::Cursor::new(bytes.to_vec())), Places::default()) {
+            match part.unwrap() {
+                Part::Record(record) => {
+                    let bytes = record.bytes().to_vec();
+                    all.push((record, bytes));
+                }
+                Part::Piece(piece) => {
+                    assert!(piece.bytes.len() as u64 <= PIECE_BYTES);
+                    let (record, bytes) = all.last_mut().unwrap();
+                    bytes.extend(piece.bytes);
+                    let length: usize = record.header("content-length").unwrap().parse().unwrap();
+                    assert_eq!(piece.is_last, bytes.len() - record.bytes().len() == length);
+                    assert!(!record.is_whole());
+                }
+            }
+        }
+        all
     }
 
     /// The name of the field and the content of a document.
@@ -233,17 +299,14 @@ mod tests {
         assert!(matches!(records[3], Ok(Entry::Skipped(Skipped::Status))));
         assert_eq!(document(&records[4]), ("text", "文本"));
         assert_eq!(document(&records[5]), ("text", "more"));
-        let all: Vec<Record> = archive(Box::new(io::Cursor::new(bytes.clone())), Places::default())
-            .map(Result::unwrap)
-            .collect();
-        assert_eq!((all[5].target(), all[6].bytes()), (&*long, None));
-        assert_eq!(all[4].header("warc-target-uri").as_deref(), Some("http://e.org/d"));
-        let written: Vec<u8> =
-            all[..6].iter().flat_map(|record| [record.bytes().unwrap(), b"\r\n\r\n"].concat()).collect();
-        assert!(bytes.starts_with(&written));
+        let all = whole(&bytes);
+        assert_eq!((all[5].0.target(), all[5].0.is_whole(), all[6].0.is_whole()), (&*long, true, false));
+        assert_eq!(all[4].0.header("warc-target-uri").as_deref(), Some("http://e.org/d"));
+        let written: Vec<u8> = all.iter().flat_map(|(_, own)| [&own[..], b"\r\n\r\n"].concat()).collect();
+        assert!(bytes == written);
         assert!(matches!(records[6], Ok(Entry::Skipped(Skipped::Size))));
         assert_eq!(records.len(), 7);
-        for cut in [&bytes[..bytes.len() - 6], b"HTTP/1.1 200 OK\r\n\r\n", b"WARC/1.0\r\nX: y"] {
+        for cut in [&bytes[..bytes.len() - 5], b"HTTP/1.1 200 OK\r\n\r\n", b"WARC/1.0\r\nX: y"] {
             assert!(found(cut).iter().any(Result::is_err));
         }
     }
@@ -319,7 +382,7 @@ mod tests {
         let (noise, image) =
             ([&b"\x1b\x00\x07\xff"[..], &br].concat(), &b"\x89PNG\x0d\x0a\x1a\x0a\0\0\0\x0dIHDR"[..]);
         let chunks = chunked(PAGE);
-        let cases: [(&str, &[u8], Skipped); 18] = [
+        let cases: [(&str, &[u8], Skipped); 20] = [
             ("Content-Encoding: gzip", &bomb.finish().unwrap(), Skipped::Size),
             ("Content-Encoding: br", &large, Skipped::Size),
             ("Content-Encoding: gzip", &gzip[..gzip.len() - 9], Skipped::Cut),
@@ -336,6 +399,8 @@ mod tests {
             ("Transfer-Encoding: chunked", &chunks[..chunks.len() - 8], Skipped::Cut),
             ("Transfer-Encoding: chunked", &chunks[..9], Skipped::Cut),
             ("Transfer-Encoding: chunked", b"", Skipped::Cut),
+            ("Transfer-Encoding: chunked", b"1f4", Skipped::Cut),
+            ("Transfer-Encoding: chunked", b"1F4\r", Skipped::Cut),
             ("Content-Length: 100", PAGE, Skipped::Cut),
             ("Content-Encoding: gzip\r\nContent-Length: 100", &gzip[..gzip.len() - 1], Skipped::Cut),
         ];
@@ -398,12 +463,11 @@ mod tests {
                 ("Content-Type: text/html", ""),
             ] {
                 let bytes = record(end, more, http).into_bytes();
-                let all: Vec<Record> = archive(Box::new(io::Cursor::new(bytes)), Places::default())
-                    .map(Result::unwrap)
-                    .collect();
-                assert_eq!((all.len(), all[0].target()), (1, "http://e.org/a"), "{http:?}");
-                assert_eq!(all[0].header("x-folded").as_deref(), Some("one, two: three four"));
-                let entry = Ok(all[0].entry());
+                let all = whole(&bytes);
+                let record = &all[0].0;
+                assert_eq!((all.len(), record.target()), (1, "http://e.org/a"), "{http:?}");
+                assert_eq!(record.header("x-folded").as_deref(), Some("one, two: three four"));
+                let entry = Ok(record.entry());
                 let (field, content) = document(&entry);
                 assert_eq!((field, content.trim()), ("html", page), "{end:?} {http:?}");
             }

@@ -12,7 +12,7 @@ use encoding_rs::{Encoding, UTF_8};
 use super::lines::records_of_json;
 use super::magic::refuse_foreign;
 use super::{
-    About, Content, Fields, Format, InUtf8, Opens, Places, Raw, Reading, Table, Unread, Value, archive,
+    About, Content, Fields, Format, InUtf8, Opens, Part, Places, Raw, Reading, Table, Unread, Value, archive,
     in_utf8, parquet, unpacked, with_originals, wrong,
 };
 use crate::http::ExportHeader;
@@ -89,9 +89,12 @@ impl Cut<'_> {
             Format::Csv | Format::Tsv => self.table(read),
             Format::Warc => {
                 let about = Arc::default();
-                for record in archive(read, places) {
-                    let content = Content::Record(record?);
-                    if !self.pass(*self.line + 1, content, &about) {
+                for part in archive(read, places) {
+                    let is_wanted = match part? {
+                        Part::Record(record) => self.pass(*self.line + 1, Content::Record(record), &about),
+                        Part::Piece(piece) => self.pass(*self.line, Content::Piece(piece), &about),
+                    };
+                    if !is_wanted {
                         break;
                     }
                 }

@@ -297,7 +297,7 @@ fn unchunked(body: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Skipped> {
         let chunk = chunk(rest);
         let Some((size, after)) = chunk else {
             return match (whole.is_empty(), memchr::memchr(b'\n', rest)) {
-                (true, _) if !rest.is_empty() => Ok(body),
+                (true, _) if !is_cut_size(rest) => Ok(body),
                 (_, None) => Err(Skipped::Cut),
                 _ => Err(Skipped::Bytes),
             };
@@ -317,6 +317,12 @@ fn unchunked(body: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Skipped> {
         };
         whole.extend_from_slice(data);
     }
+}
+
+/// Whether a body ends within the line that says the size of its first chunk.
+fn is_cut_size(body: &[u8]) -> bool {
+    let digits = body.strip_suffix(b"\r").unwrap_or(body);
+    digits.len() <= 16 && digits.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The size of the next chunk, and what follows the line that says it. Extensions mean nothing.

@@ -20,7 +20,6 @@ pub(in crate::cli) enum Reason {
     Value,
     Id,
     Hash,
-    Huge,
     Cut,
 }
 
@@ -37,7 +36,6 @@ impl fmt::Display for Reason {
             Reason::Value => "with a value of another kind",
             Reason::Id => "with an id that cannot be used",
             Reason::Hash => "with a hash that cannot be used",
-            Reason::Huge => "too large to be copied",
             Reason::Cut => "not read to the end",
         })
     }

@@ -5,7 +5,7 @@ use encoding_rs::{Encoding, UTF_8};
 
 use super::fields::{Value, not_utf8};
 use super::parquet::Values;
-use super::{Entry, Fields, How, Reason, Record, Row, Unread};
+use super::{Entry, Fields, How, Piece, Reason, Record, Row, Unread};
 use crate::text::{CharsetOf, Decoded, WrongBytes, decode};
 
 /// A record as it is in its file.
@@ -31,6 +31,8 @@ pub(in crate::cli) enum Content {
     Text(Vec<u8>),
     /// A record of an archive.
     Record(Record),
+    /// A piece of the body of the record before it.
+    Piece(Piece),
     /// The columns of a row of a Parquet file that are read.
     Values(Values),
     /// The first row of a table, or the header of an export.
@@ -124,7 +126,9 @@ impl Raw {
                 Entry::Skipped(reason) => Err(reason.into()),
                 Entry::Nothing => Ok(Said::Nothing),
             },
-            Content::Header(_) | Content::Charset(..) | Content::Bracket(_) => Ok(Said::Nothing),
+            Content::Header(_) | Content::Charset(..) | Content::Bracket(_) | Content::Piece(_) => {
+                Ok(Said::Nothing)
+            }
             Content::Broken(why) => Err(Reason::Cut.because(why)),
         }
     }
@@ -133,7 +137,7 @@ impl Raw {
 impl Content {
     /// Whether it is a record, which has a number.
     pub(in crate::cli) fn is_record(&self) -> bool {
-        !matches!(self, Content::Header(_) | Content::Charset(..) | Content::Bracket(_))
+        !matches!(self, Content::Header(_) | Content::Charset(..) | Content::Bracket(_) | Content::Piece(_))
     }
 
     /// Whether it is a line of blanks.
@@ -151,7 +155,8 @@ impl Content {
             | Content::Charset(_, bytes)
             | Content::Bracket(bytes) => bytes,
             Content::Row(row) => &row.raw,
-            Content::Record(record) => record.bytes().unwrap_or_default(),
+            Content::Record(record) => record.bytes(),
+            Content::Piece(piece) => &piece.bytes,
             Content::Values(_) => &[],
             Content::Broken(why) => why.as_bytes(),
         }
