@@ -158,6 +158,14 @@ fn equal_stretches<E>(
     let mut places: Vec<(u64, u32)> = Vec::with_capacity(b.as_slice().len());
     places.extend(b.grams().map(|(from, gram)| (gram, from as u32)));
     places.sort_unstable();
+    // Eight bits for each gram tell most other grams without a search, which waits for memory.
+    let mut present = vec![0_u64; (places.len() / 8).next_power_of_two()];
+    let last = present.len() - 1;
+    let slot = |gram: u64| (gram as usize & last, 1_u64 << (gram >> 58));
+    for (gram, _) in &places {
+        let (at, bit) = slot(*gram);
+        present[at] |= bit;
+    }
     let [a_letters, b_letters] = [a.as_slice(), b.as_slice()];
     let mut found: Vec<Stretch> = Vec::new();
     let (mut free_from, mut diagonal) = (0, None);
@@ -165,7 +173,8 @@ fn equal_stretches<E>(
         if number % CHECK == 0 {
             check()?;
         }
-        if from < free_from {
+        let (at, bit) = slot(gram);
+        if from < free_from || present[at] & bit == 0 {
             continue;
         }
         let first = places.partition_point(|(other, _)| *other < gram);

@@ -35,24 +35,29 @@ pub(super) fn begin(mut read: Reading<'_>) -> io::Result<(Begin, Reading<'_>)> {
         }
     };
     let begin = match next {
+        Some(b'[') if is_ahead(&mut read, &mut before, is_followed)? => Begin::Lines,
         Some(b'[') => Begin::Array,
-        Some(b'{') if is_spread(&mut read, &mut before)? => Begin::Objects,
+        Some(b'{') if is_ahead(&mut read, &mut before, is_spread)? => Begin::Objects,
         _ => Begin::Lines,
     };
     let read = if before.is_empty() { read } else { Box::new(Cursor::new(before).chain(read)) };
     Ok((begin, read))
 }
 
-/// Whether an object that begins here goes on in the next line. What is read is kept in `before`.
-fn is_spread(read: &mut Reading<'_>, before: &mut Vec<u8>) -> io::Result<bool> {
+/// What the bytes from here on tell; `false` if they do not. What is read is kept in `before`.
+fn is_ahead(
+    read: &mut Reading<'_>,
+    before: &mut Vec<u8>,
+    tell: impl Fn(&[u8]) -> Option<bool>,
+) -> io::Result<bool> {
     let from = before.len();
     loop {
         let buffer = read.fill_buf()?;
         let is_last = buffer.is_empty();
         before.extend_from_slice(buffer);
-        if let Some(is_spread) = spread(&before[from..]) {
+        if let Some(told) = tell(&before[from..]) {
             before.truncate(before.len() - buffer.len());
-            return Ok(is_spread);
+            return Ok(told);
         }
         if is_last || before.len() > AHEAD {
             before.truncate(before.len() - buffer.len());
@@ -63,9 +68,18 @@ fn is_spread(read: &mut Reading<'_>, before: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// The same of the first bytes of an object, or whether another one follows in its line; `None` if they are
-/// too few. A line that is damaged ends within a string, or the next one begins with another object.
-fn spread(bytes: &[u8]) -> Option<bool> {
+/// Whether a line that is a whole array comes before another record; `None` if these bytes are too few.
+fn is_followed(bytes: &[u8]) -> Option<bool> {
+    let (first, rest) = bytes.split_at(memchr(b'\n', bytes)?);
+    if serde_json::from_slice::<IgnoredAny>(first).is_err() {
+        return Some(false);
+    }
+    rest.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| matches!(byte, b'{' | b'['))
+}
+
+/// Whether an object goes on in the next line, or another one follows in its line; `None` if these bytes of
+/// it are too few. A line that is damaged ends within a string, or the next one begins with another object.
+fn is_spread(bytes: &[u8]) -> Option<bool> {
     let end = memchr(b'\n', bytes);
     let (first, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
     let mut values = serde_json::Deserializer::from_slice(first).into_iter::<IgnoredAny>();
@@ -400,6 +414,10 @@ mod tests {
             ("{\n", Begin::Lines),
             ("oops\n{\n\"a\":1}", Begin::Lines),
             ("\n[{\n\"a\":1}]", Begin::Array),
+            ("[{\"a\":1}]\n \n", Begin::Array),
+            ("[{\"a\":1}]\nx", Begin::Array),
+            ("[1]\n\n{\"a\":1}\n", Begin::Lines),
+            ("[{\"a\":1}]\n[{\"b\":2}]\n", Begin::Lines),
             ("{\"a\":1,\n \"b\":2}", Begin::Objects),
             ("{\r\n\r\n}", Begin::Objects),
             ("{\"a\":1} {\"b\":2}\n", Begin::Objects),
