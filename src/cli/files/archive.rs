@@ -83,10 +83,10 @@ fn part(read: &mut Consumed<Reading<'_>>, places: &Places, left: &mut u64) -> io
     let mut bytes = Vec::new();
     let wanted = (*left).min(PIECE_BYTES);
     *left -= wanted;
-    match read.take(wanted).read_to_end(&mut bytes)? as u64 == wanted {
-        true => Ok(Some(Part::Piece(Piece { bytes, is_last: *left == 0 }))),
-        false => Err(truncated()),
+    if (read.take(wanted).read_to_end(&mut bytes)? as u64) < wanted {
+        return Err(truncated());
     }
+    Ok(Some(Part::Piece(Piece { bytes, is_last: *left == 0 })))
 }
 
 fn truncated() -> io::Error {

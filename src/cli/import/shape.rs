@@ -195,7 +195,7 @@ impl Shape {
             }
         }
         let is_there = |name: &&str| fields.get(name).is_some_and(|value| !value.is_null());
-        if fields.get("text").is_some() && !CONTENT.iter().any(|name| is_there(name)) {
+        if fields.get("text").is_some() && !CONTENT.iter().any(is_there) {
             fields.needed("text", "--text-field")?;
         }
         let id = self.id(fields)?;
