@@ -166,7 +166,9 @@ impl Server {
                 line.clear();
             }
         });
-        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader), cluster: None })
+        // A request to a server that is killed at that moment may wait for ever.
+        let client = Client::builder().timeout(Duration::from_secs(120)).build().unwrap();
+        Ok(Server { url, client, child, log, reader: Some(reader), cluster: None })
     }
 
     /// Waits until the metrics report a connection that the server ended for this reason.

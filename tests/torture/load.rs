@@ -99,7 +99,8 @@ impl Writer {
     fn new(url: &str, ledger: &Arc<Ledger>, name: u64, rng: Rng, stop: Arc<AtomicBool>) -> Writer {
         let own = ledger.expected().get(&own_collection(name)).and_then(|collection| collection.bits[0]);
         Writer {
-            client: Client::new(),
+            // A request to a server that is killed while it connects may wait for ever.
+            client: Client::builder().timeout(Duration::from_secs(60)).build().unwrap(),
             url: url.to_owned(),
             ledger: Arc::clone(ledger),
             rng,
