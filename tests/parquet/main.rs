@@ -222,7 +222,7 @@ fn fields_of_groups_are_keys_and_invalid_files_are_refused() {
     for (arguments, expected) in [
         (&["missing.parquet"][..], "missing.parquet:8: there is no value in the column \"text\""),
         (&["cut.parquet"], "cut.parquet:1: the file cannot be read: "),
-        (&["damaged.parquet"], "the file cannot be read further"),
+        (&["damaged.parquet"], "damaged.parquet:1: the file cannot be read: EOF"),
         (&["a.parquet", "--text-field", "body"], "there is no column \"body\"; there are id, text"),
         (&["-", "--format", "parquet"], "cannot be read from standard input"),
     ] {
