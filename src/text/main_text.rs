@@ -33,6 +33,8 @@ const MAX_COMPARED: usize = 4 << 20;
 /// text is.
 const SMALL_OF_UNLINKED: usize = 8;
 const SMALL_OF_ALL: usize = 40;
+/// Of more characters than these, notices are a small part, and the page is not read again without them.
+const LONG: usize = 100_000;
 
 /// The peak memory of [`main_text`] per byte of a short page.
 const PER_BYTE_IF_SHORT: usize = 180;
@@ -107,7 +109,9 @@ pub fn checked_page_text<E>(
             return Ok(PageRead { text: text.to_owned(), which: PageText::Main, digest });
         }
     }
-    Ok(PageRead { text: without_notices(html, check)?, which, digest })
+    let is_long = shown.all > LONG;
+    let text = if is_long { checked_visible_text(html, check)? } else { without_notices(html, check)? };
+    Ok(PageRead { text, which, digest })
 }
 
 /// Whether a main text is none, or a small part of what the page shows.

@@ -132,7 +132,9 @@ impl Server {
         let mut server = Server::spawn(command)?;
         let start = Instant::now();
         while start.elapsed() < START {
-            if let Ok(response) = server.try_get("/readyz").await {
+            // A request to a server that is killed at that moment may wait for ever.
+            let asked = server.client.get(format!("{}/readyz", server.url)).timeout(START);
+            if let Ok(response) = asked.send().await {
                 let status = response.status();
                 if response.text().await.is_ok_and(|answer| has_started(status, &answer)) {
                     return Ok(server);
@@ -166,9 +168,7 @@ impl Server {
                 line.clear();
             }
         });
-        // A request to a server that is killed at that moment may wait for ever.
-        let client = Client::builder().timeout(Duration::from_secs(120)).build().unwrap();
-        Ok(Server { url, client, child, log, reader: Some(reader), cluster: None })
+        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader), cluster: None })
     }
 
     /// Waits until the metrics report a connection that the server ended for this reason.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use serde_json::Value;
@@ -19,7 +19,7 @@ async fn scenario(server: Server, bench: &Bench) {
     let mut rng = Rng::with_seed(9);
     Load::steps(&server.url, &bench.ledger, 12, &mut rng).await;
     let snapshot = server.client.post(format!("{}/snapshots", server.url)).json(&Value::Null);
-    let _ = snapshot.send().await;
+    let _ = snapshot.timeout(Duration::from_secs(60)).send().await;
     Load::steps(&server.url, &bench.ledger, 8, &mut rng).await;
     let _ = server.stop();
 }
@@ -31,7 +31,7 @@ async fn record(origin: &Bench) -> Result<Vec<Point>, String> {
     let server = Server::launch(recorded(&serve(&bench.data, SHORT), &trace)).await.map_err(start_error)?;
     scenario(server, &bench).await;
     // strace writes the last lines after the server has ended.
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
     Ok(points(&trace, &bench.data))
 }
 
