@@ -1,5 +1,5 @@
-//! Texts of 1 MiB and pages of 1 and 4 MiB that are constructed to be slow. No profile takes more than one and
-//! a half seconds of processor time for one of them; a comparison takes at most that for each side. An
+//! Texts of 1 MiB and pages of 1 and 4 MiB that are constructed to be slow. No profile takes more than one
+//! and a half seconds of processor time for one of them; a comparison takes at most that for each side. An
 //! AMD EPYC of the Milan family takes 1.1 s for the slowest page.
 //!
 //! The tests measure thread time, so that they do not fail on a busy machine. `--nocapture` prints the
