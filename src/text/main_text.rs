@@ -25,6 +25,8 @@ use super::visible::{checked_visible_and_all, checked_visible_text};
 const ARTICLE: usize = 100;
 /// A line of fewer characters that ends without a punctuation mark is not a sentence.
 const SENTENCE: usize = 80;
+/// The marks that end a sentence.
+const MARKS: &str = ".!?。．！？…；۔؟।။។";
 /// The limit of bytes that the finder compares between the title and headings: it compares the whole title
 /// with each heading.
 const MAX_COMPARED: usize = 4 << 20;
@@ -33,8 +35,6 @@ const MAX_COMPARED: usize = 4 << 20;
 /// text is.
 const SMALL_OF_UNLINKED: usize = 8;
 const SMALL_OF_ALL: usize = 40;
-/// Of more characters than these, notices are a small part, and the page is not read again without them.
-const LONG: usize = 100_000;
 
 /// The peak memory of [`main_text`] per byte of a short page.
 const PER_BYTE_IF_SHORT: usize = 180;
@@ -109,9 +109,7 @@ pub fn checked_page_text<E>(
             return Ok(PageRead { text: text.to_owned(), which: PageText::Main, digest });
         }
     }
-    let is_long = shown.all > LONG;
-    let text = if is_long { checked_visible_text(html, check)? } else { without_notices(html, check)? };
-    Ok(PageRead { text, which, digest })
+    Ok(PageRead { text: without_notices(html, check)?, which, digest })
 }
 
 /// Whether a main text is none, or a small part of what the page shows.
@@ -171,8 +169,7 @@ fn without_start(text: &str) -> &str {
     let is_sentence = |line: &&str| {
         let line = line.trim();
         let words = line.trim_end_matches(['"', '\'', '”', '’', '」', '』', '）', ')', '»']);
-        let marks = ['.', '!', '?', '。', '．', '！', '？', '…', '；', '۔', '؟', '।', '။', '។'];
-        line.chars().nth(SENTENCE - 1).is_some() || words.ends_with(marks)
+        line.chars().nth(SENTENCE - 1).is_some() || words.ends_with(|c: char| MARKS.contains(c))
     };
     let Some(first) = text.lines().find(is_sentence) else { return text };
     let rest = &text[first.as_ptr() as usize - text.as_ptr() as usize..];
