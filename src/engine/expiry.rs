@@ -18,7 +18,7 @@ use crate::store::{Expiry, StoreError};
 
 /// Maximum number of documents removed in a step. A group of writes that arrives meanwhile waits for the
 /// step.
-const MAX_DOCUMENTS: usize = 300;
+const MAX_DOCUMENTS: usize = 100;
 /// Maximum number of expiry entries of deleted collections removed in a step.
 const MAX_ORPHANS: usize = 10_000;
 /// Delay before the documents of a collection that is being restored are checked again.

@@ -116,6 +116,8 @@ pub(super) struct Writer {
     pub(super) last: Sequence,
     /// Whether stored documents have expired.
     pub(super) expiring: bool,
+    /// Whether the last step between two groups was one of expiry.
+    has_expired: bool,
     pub(super) clusters: ClusterWork,
     /// The least place of the next new document.
     pub(super) next_place: u64,
@@ -173,6 +175,7 @@ impl Writer {
             followed: HashMap::new(),
             last,
             expiring: true,
+            has_expired: false,
             clusters: ClusterWork::default(),
             next_place,
             replica,
@@ -197,12 +200,14 @@ impl Writer {
                 Command::Write(first) => {
                     self.group(first);
                     self.expiring |= self.shared.expiry_is_due();
-                    // One step of expiry between two groups. Otherwise expired documents could accumulate
-                    // under a constant load of writes.
-                    if self.expiring {
+                    // One step of expiry or of clusters between two groups, in turns. Otherwise expired
+                    // documents and tasks could accumulate under a constant load of writes.
+                    self.has_expired = self.expiring && !self.has_expired;
+                    if self.has_expired {
                         self.expire();
+                    } else {
+                        self.settle_some();
                     }
-                    self.settle_some();
                 }
                 Command::Hidden { work, reply } => self.do_hidden(work, reply),
                 Command::TakeChanges { target, reply } => {
