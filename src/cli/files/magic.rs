@@ -110,7 +110,7 @@ pub(super) fn refuse_foreign(read: &mut Reading<'_>, format: Format, is_named: b
     let first = read.fill_buf()?;
     let lines = format == Format::Jsonl;
     if lines && first.trim_ascii_start().starts_with(b"<") {
-        return Err(wrong("it is HTML or XML, not JSON: --format text reads it as one text"));
+        return Err(wrong("it is HTML or XML, not JSON: --format text --html reads it as a page"));
     }
     let charset = match first {
         _ if is_named => None,
@@ -155,7 +155,7 @@ mod tests {
             (b"PAR1\x15\x04", "it is Parquet: it is read from a file"),
             (b"{\0\"\0a\0", "it is UTF-16 without a byte order mark: --charset utf-16le names it"),
             (b"\0{\0\"", "it is UTF-16 without a byte order mark: --charset utf-16be names it"),
-            (b"\n<html>", "it is HTML or XML, not JSON: --format text"),
+            (b"\n<html>", "it is HTML or XML, not JSON: --format text --html reads"),
             (b"\x1f\x8b\x08\0", "it is gzip data that are packed twice"),
             (&archive.into_inner().unwrap(), "it is a tar archive: give it a name with .tar"),
         ] {
