@@ -3,7 +3,7 @@
 //! A record that cannot be read fails alone. Records are not checked against the rules of the server: a
 //! record that the server refuses is sent too, and fails alone with the message of the server.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::files::{About, Content, Raw, Record, Said, Unread, Wants, fitting};
 use super::shape::{Line, Shape, WarcId};
@@ -26,13 +26,23 @@ impl Shape {
             Said::Fields(fields) => self.of_fields(&fields, raw),
             Said::Text(text) => {
                 let id = fitting(name);
-                let bytes = json!({"id": id, "text": text.text}).to_string().into_bytes();
-                Ok(Line { bytes, id: Some(id), ..Line::default() })
+                let mut document = of_content(self, self.member(), &text.text);
+                document["id"] = id.as_str().into();
+                Ok(Line { bytes: document.to_string().into_bytes(), id: Some(id), ..Line::default() })
             }
             Said::Capture(record, field, content) => Ok(captured(self, record, field, &content.text)),
         });
         Some(line.map(|line| Line { charset, ..line }))
     }
+}
+
+/// A document with a text or page.
+fn of_content(shape: &Shape, field: &str, content: &str) -> Value {
+    let mut document = json!({field: content});
+    if let Some(page) = shape.page().filter(|_| field == "html") {
+        document["page"] = page.into();
+    }
+    document
 }
 
 /// The document of a record of an archive.
@@ -44,10 +54,7 @@ fn captured(shape: &Shape, record: &Record, field: &str, content: &str) -> Line 
         WarcId::UrlAndDate => format!("{url}@{date}"),
         WarcId::Digest => record.digest(),
     });
-    let mut document = json!({field: content});
-    if let Some(page) = shape.page().filter(|_| field == "html") {
-        document["page"] = page.into();
-    }
+    let mut document = of_content(shape, field, content);
     // A record without an address gets an id of the server.
     let id = Some(id).filter(|id| !id.is_empty());
     if let Some(id) = &id {
@@ -76,7 +83,6 @@ fn captured(shape: &Shape, record: &Record, field: &str, content: &str) -> Line 
 mod tests {
     use clap::Parser;
     use encoding_rs::GBK;
-    use serde_json::Value;
 
     use std::io;
 
@@ -168,7 +174,15 @@ mod tests {
         let gbk = |text: &str| GBK.encode(text).0.into_owned();
         let document = json!({"id": "a.txt", "text": words});
         assert_eq!(found(&[], Format::Text, &gbk(words)), [(1, Ok(document.clone()))]);
-        assert_eq!(found(&["--charset", "gbk"], Format::Text, &gbk(words)), [(1, Ok(document.clone()))]);
+        assert_eq!(found(&["--charset", "gbk"], Format::Text, &gbk(words)), [(1, Ok(document))]);
+        let page = format!("<meta charset=gbk><p>{words}");
+        let document = json!({"id": "a.txt", "html": page});
+        assert_eq!(found(&["--html"], Format::Text, &gbk(&page)), [(1, Ok(document))]);
+        let visible = found(&["--html", "--page", "visible"], Format::Text, page.as_bytes());
+        assert_eq!(visible, [(1, Ok(json!({"id": "a.txt", "html": page, "page": "visible"})))]);
+        let lines = found(&["--html"], Format::Jsonl, br#"{"id":1,"text":"<p>x"}"#);
+        assert_eq!(lines, [(1, Ok(json!({"id": "1", "html": "<p>x"})))]);
+        let document = json!({"id": "a.txt", "text": words});
         let unknown = found(&[], Format::Text, b"ab\xff");
         assert!(unknown[0].1.as_ref().is_err_and(|why| why.contains("byte 2")), "{unknown:?}");
         for options in [&[][..], &["--charset", "gb18030"]] {

@@ -36,8 +36,8 @@ pub(super) struct Shape {
     /// page
     #[arg(long, value_name = "FIELD")]
     text_field: Option<String>,
-    /// The texts of --text-field are HTML pages
-    #[arg(long, requires = "text_field")]
+    /// Texts are HTML pages
+    #[arg(long, conflicts_with = "hash_field")]
     html: bool,
     /// Which text of pages is compared; a document with a member "page" keeps it
     #[arg(long, value_name = "WHICH", default_value = "main")]
@@ -141,7 +141,7 @@ struct Text<'a> {
 impl Wants for Shape {
     fn how(&self) -> How {
         let (charset, delimiter) = (self.charset, self.delimiter);
-        How { charset, delimiter, is_page: false, block: 1, keeps_originals: false }
+        How { charset, delimiter, is_page: self.html, block: 1, keeps_originals: false }
     }
 
     fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread> {
@@ -183,6 +183,7 @@ impl Shape {
     pub(super) fn of_fields(&self, fields: &Fields<'_>, raw: &Raw) -> Result<Line, Unread> {
         let is_document = fields.what == "field"
             && self.content_field().is_none()
+            && !self.html
             && self.id_field.as_ref().is_none_or(|name| name == "id")
             && fields.names().all(|name| DOCUMENT_MEMBERS.contains(&name));
         let adds_page = self.page().is_some() && fields.get("html").is_some() && fields.get("page").is_none();
@@ -235,6 +236,11 @@ impl Shape {
             OfPage::Main => None,
             OfPage::Visible => Some("visible"),
         }
+    }
+
+    /// The member of a document for a text that is a whole file.
+    pub(super) fn member(&self) -> &'static str {
+        if self.html { "html" } else { "text" }
     }
 
     /// Whether documents have no metadata.
