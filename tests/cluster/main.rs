@@ -15,7 +15,6 @@ mod histories;
 mod history;
 mod network;
 mod order;
-mod partitions;
 mod ratios;
 mod replicas;
 mod rolling;

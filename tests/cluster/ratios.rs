@@ -2,9 +2,8 @@
 //! writes, and how fast a server that is behind catches up, compared with a restore. Prints medians. Run by
 //! hand: `cargo test --release --locked --test cluster ratio -- --ignored --nocapture`.
 //!
-//! One cluster has a single server, so that its figures are the price of the log. Another one has three,
-//! which all apply each write on the same processors. The last one has two servers with two of four
-//! partitions each, so each lookup asks the other server too.
+//! One cluster has a single server, so that its figures are the price of the log. The other one has three,
+//! which all apply each write on the same processors.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -24,7 +23,7 @@ const ROUNDS: usize = 6;
 /// Documents of a stream.
 const STREAM: u64 = 20_000;
 /// The single server, and a server of each cluster.
-const SIDES: usize = 4;
+const SIDES: usize = 3;
 /// Threads that send lookups.
 const THREADS: u64 = 2;
 const LOOKUPS_FOR: Duration = Duration::from_millis(1_500);
@@ -138,9 +137,7 @@ async fn ratios_of_a_cluster_and_a_single_server() {
     let data = server::directory();
     let (single, alone) = (Server::start(data.path()).await, Cluster::start(1).await);
     let cluster = Cluster::start(3).await;
-    let four = [("LOOKALIKE_CLUSTER__PARTITIONS", "4")];
-    let parts = Cluster::start_on(3, &["0,1", "2,3"], &four).await;
-    let sides = [&single, alone.server(0), cluster.server(0), parts.server(0)];
+    let sides = [&single, alone.server(0), cluster.server(0)];
     for side in sides {
         bulk(side, hashes(0..STREAM)).await;
     }
@@ -160,10 +157,8 @@ async fn ratios_of_a_cluster_and_a_single_server() {
             latencies[1][at].extend(singles(sides[at], round * 10_000 + 5_000, 800, 8).await);
         }
     }
-    println!(
-        "| | single | of one | of three | of partitions | ratio of one | of three | of partitions | aim |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("| | single | of one | of three | ratio of one | of three | aim |");
+    println!("|---|---|---|---|---|---|---|");
     let [looked_up, of_hashes, of_texts] = figures;
     print("lookups /s, k=3, two connections", "0.97", &looked_up);
     print("stream of hashes, documents /s", "0.5", &of_hashes);

@@ -29,8 +29,6 @@ pub struct Cluster {
     variables: Vec<(&'static str, &'static str)>,
     /// The program of the next server that starts.
     pub program: PathBuf,
-    /// The partitions of each server, as in a variable.
-    holds: Vec<&'static str>,
 }
 
 impl Cluster {
@@ -52,27 +50,6 @@ impl Cluster {
         variables: &[(&'static str, &'static str)],
         program: &Path,
     ) -> Cluster {
-        Cluster::begin(of_etcd, of_servers, variables, program, &[]).await
-    }
-
-    /// Starts servers that hold these partitions, with fewer processes of etcd.
-    pub async fn start_on(
-        processes: usize,
-        holds: &[&'static str],
-        variables: &[(&'static str, &'static str)],
-    ) -> Cluster {
-        let here = Place::loopback();
-        let (of_etcd, of_servers) = (vec![here.clone(); processes], vec![here; holds.len()]);
-        Cluster::begin(&of_etcd, &of_servers, variables, BINARY.as_ref(), holds).await
-    }
-
-    async fn begin(
-        of_etcd: &[Place],
-        of_servers: &[Place],
-        variables: &[(&'static str, &'static str)],
-        program: &Path,
-        holds: &[&'static str],
-    ) -> Cluster {
         let etcd = Etcd::spawn_at(of_etcd, "http", &[]);
         etcd.wait_until_healthy().await;
         let mut cluster = Cluster {
@@ -82,7 +59,6 @@ impl Cluster {
             places: of_servers.to_vec(),
             variables: variables.to_vec(),
             program: program.to_owned(),
-            holds: holds.to_vec(),
         };
         for at in 0..of_servers.len() {
             cluster.restart(at).await;
@@ -98,9 +74,6 @@ impl Cluster {
         let mut command = server::serve_as(&self.program, &listen, dir, &[]);
         command.args(["--cluster", &self.etcd.endpoints().join(","), "--name", &format!("s{at}")]);
         command.env("LOOKALIKE_CLUSTER__MAX_LAG_MS", "2000").envs(self.variables.iter().copied());
-        if let Some(holds) = self.holds.get(at).filter(|holds| !holds.is_empty()) {
-            command.env("LOOKALIKE_CLUSTER__HOLDS", holds);
-        }
         place.inside(command)
     }
 
