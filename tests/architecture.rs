@@ -25,7 +25,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "engine",
         &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool", "call", "log", "wording"],
     ),
-    ("cluster", &["ids", "log", "engine", "client"]),
+    ("cluster", &["log", "engine", "client"]),
     ("profiles", &["ids", "text", "features", "fingerprint", "wording"]),
     ("eval", &["random", "ids", "text", "features", "fingerprint", "index", "corpus", "wording"]),
     ("corpus", &["ids", "index"]),

@@ -36,7 +36,6 @@ struct State {
     trouble: Option<String>,
     log: Option<Log>,
     servers: Vec<Member>,
-    partitions: Vec<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -66,7 +65,6 @@ struct Member {
     behind_ms: u64,
     agreed: Option<u64>,
     is_diverged: bool,
-    holds: Vec<u32>,
 }
 
 pub(super) async fn run(arguments: ClusterArguments) -> Result<(), Failure> {
@@ -90,15 +88,10 @@ fn print(state: &State) {
     if let Some(trouble) = &state.trouble {
         println!("trouble: {trouble}");
     }
-    let without = state.partitions.iter().enumerate().filter(|(_, holders)| holders.is_empty());
-    without.for_each(|(partition, _)| println!("trouble: no live server holds partition {partition}"));
-    let header = ["server", "position", "lag", "behind", "data", "holds", "version", "address"];
+    let header = ["server", "position", "lag", "behind", "data", "version", "address"];
     let mut rows = vec![header.map(str::to_owned)];
     rows.extend(state.servers.iter().map(|server| {
-        let Member { name, address, version, position, lag_entries, behind_ms, .. } = server;
-        let Member { agreed, is_diverged, holds, .. } = server;
-        let held: Vec<String> = holds.iter().map(u32::to_string).collect();
-        let holds = if holds.len() == state.partitions.len() { "all".to_owned() } else { held.join(",") };
+        let Member { name, address, version, position, lag_entries, behind_ms, agreed, is_diverged } = server;
         let lag = lag_entries.map_or_else(|| "-".to_owned(), |lag| format!("{lag} entries"));
         let data = match (is_diverged, agreed) {
             (true, _) => "DIFFER".to_owned(),
@@ -106,7 +99,7 @@ fn print(state: &State) {
             (false, None) => "not compared".to_owned(),
         };
         let (position, behind) = (position.to_string(), format!("{behind_ms} ms"));
-        [name.clone(), position, lag, behind, data, holds, version.clone(), address.clone()]
+        [name.clone(), position, lag, behind, data, version.clone(), address.clone()]
     }));
     print_table(&rows);
     let Some(log) = &state.log else { return };

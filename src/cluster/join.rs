@@ -24,7 +24,7 @@ const PROGRESS_BYTES: u64 = 256 << 20;
 #[derive(Debug, thiserror::Error)]
 enum CopyFailure {
     /// No other server is alive, or their data differ.
-    #[error("no other server of the cluster with the same partitions is alive and may answer: start one")]
+    #[error("no other server of the cluster is alive and may answer: start one that has data")]
     NoServer,
     /// The other server refused, or cannot be reached.
     #[error("{address}: {source}")]
@@ -58,9 +58,7 @@ impl Cluster {
         dir: &Path,
         settings: EngineSettings,
     ) -> Result<Result<(), CopyFailure>, ClusterError> {
-        let is_alike = |other: &ServerState| other.holds.iter().eq(self.settings.partitions.held());
-        let is_source =
-            |other: &ServerState| other.name != self.settings.server && !other.is_diverged && is_alike(other);
+        let is_source = |other: &ServerState| other.name != self.settings.server && !other.is_diverged;
         let others = self.servers().await?.into_iter().filter(is_source);
         let Some(source) = others.max_by_key(|other| other.position) else {
             return Ok(Err(CopyFailure::NoServer));

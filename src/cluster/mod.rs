@@ -13,12 +13,9 @@
 mod agreement;
 mod identity;
 mod join;
-mod partitions;
-mod peers;
 mod standing;
 mod status;
 mod trim;
-mod wire;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -31,12 +28,11 @@ use serde::{Deserialize, Serialize};
 pub use identity::IdentityError;
 pub use status::{ClusterStatus, EndpointState, LogState, ServerState};
 
-use crate::engine::{Elsewhere, Engine, EngineError, Membership, Partitions, Pieces};
+use crate::engine::{Engine, EngineError, Membership, Pieces};
 use crate::log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
 use crate::log::{Log, LogError, Position};
 use agreement::{Agreement, Standing};
 use identity::Identity;
-use peers::{Others, Peers};
 
 /// The time after which a server that has died is not on the list of servers any more.
 const LEASE: Duration = Duration::from_secs(10);
@@ -67,8 +63,6 @@ pub struct ClusterSettings {
     pub ca_file: Option<PathBuf>,
     /// The certificate that this server shows to etcd.
     pub certificate: Option<ClientCertificate>,
-    /// The partitions of the cluster, and those that this server holds.
-    pub partitions: Partitions,
     /// The URL at which other servers reach this one.
     pub address: String,
     /// The key that this server shows to the others.
@@ -92,17 +86,14 @@ pub enum ClusterError {
     /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Servers of another version, or with another number of partitions, have begun the cluster.
+    /// Servers of another version have begun the cluster.
     #[error(
-        "the servers of this cluster have agreed on {found:?}, and this one uses {own:?}: use their version \
-         of lookalike and their cluster.partitions; a cluster with another number of partitions is begun \
-         anew, with an export of this one"
+        "the servers of this cluster have agreed on {found:?}, and this version uses {FORMAT:?}: use their \
+         version of lookalike"
     )]
     Format {
         /// What they have agreed on.
         found: String,
-        /// What this server would.
-        own: String,
     },
 }
 
@@ -116,12 +107,6 @@ struct Report {
     durable: u64,
     /// Milliseconds since it certainly had every acknowledged write.
     behind_ms: u64,
-    /// The entry after which it needs the log at its next start.
-    #[serde(default)]
-    needs: u64,
-    /// The partitions that it holds.
-    #[serde(default)]
-    holds: Vec<u32>,
     /// The number of the entry at `position`.
     #[serde(default)]
     number: u64,
@@ -169,8 +154,6 @@ pub struct Cluster {
     /// The data directory.
     dir: PathBuf,
     log: EtcdLog,
-    /// The way to the others; `None` without partitions.
-    peers: Option<Arc<Peers>>,
     seen: Mutex<Seen>,
     /// Identifies the engine among all starts of all servers.
     start: Mutex<String>,
@@ -194,7 +177,7 @@ impl Cluster {
     /// [`ClusterError`] if waiting does not help: the settings are wrong, or the data directory `dir` belongs
     /// to another cluster.
     pub async fn connect(settings: ClusterSettings, dir: &Path) -> Result<Cluster, ClusterError> {
-        let known = Identity::read(dir, &settings.name, &settings.partitions)?;
+        let known = Identity::read(dir, &settings.name)?;
         let etcd = EtcdSettings {
             credentials: settings.credentials.clone(),
             ca_file: settings.ca_file.clone(),
@@ -205,18 +188,15 @@ impl Cluster {
             ..EtcdSettings::new(settings.endpoints.clone(), &settings.name, &settings.server)
         };
         let log = connected(etcd).await?;
-        let own = partitions::format(&settings.partitions);
-        let agreed = log.agree(own.clone().into()).await?;
-        if agreed != own {
-            return Err(ClusterError::Format { found: String::from_utf8_lossy(&agreed).into_owned(), own });
+        let agreed = log.agree(FORMAT.into()).await?;
+        if agreed != FORMAT {
+            return Err(ClusterError::Format { found: String::from_utf8_lossy(&agreed).into_owned() });
         }
         if known.is_none() {
             let etcd = format!("{:x}", log.etcd_cluster());
-            Identity::of(&settings.name, etcd, &settings.partitions).write(dir)?;
+            Identity { name: settings.name.clone(), etcd }.write(dir)?;
         }
-        let peers = (settings.partitions.count() > 1).then(|| Arc::new(Peers::new(&settings, log.clone())));
         Ok(Cluster {
-            peers,
             settings,
             dir: dir.to_path_buf(),
             log,
@@ -234,11 +214,7 @@ impl Cluster {
     /// What an engine needs to follow the log. `origin` identifies the engine among all of the cluster.
     pub fn membership(&self, origin: u128) -> Membership {
         *self.start.lock() = format!("{origin:032x}");
-        let part = self.peers.as_ref().map(|peers| {
-            let others: Arc<dyn Elsewhere> = Arc::new(Others(Arc::clone(peers)));
-            (Arc::clone(peers.partitions()), others)
-        });
-        Membership { log: Arc::new(self.log.clone()), origin, server: self.settings.server.clone(), part }
+        Membership { log: Arc::new(self.log.clone()), origin, server: self.settings.server.clone() }
     }
 
     /// Waits until the engine has applied every entry that the log has at the time of the call. Returns
@@ -297,11 +273,9 @@ impl Cluster {
         self.engine.get().ok_or(EngineError::Busy("the start of the server"))?.copy()
     }
 
-    /// The last entry of the log whose effect an answer of this server may have, also by answers of others
-    /// that it has.
+    /// The last entry of the log whose effect an answer of this server may have.
     pub fn position(&self) -> u64 {
-        let own = self.engine.get().map_or(0, |engine| engine.position());
-        own.max(self.peers.as_ref().map_or(0, |peers| peers.visible()))
+        self.engine.get().map_or(0, |engine| engine.position())
     }
 
     /// Waits until this server has applied the log up to a position, or up to its present end if that is
@@ -385,8 +359,6 @@ impl Cluster {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             position: replica.as_ref().map_or(0, |replica| replica.position),
             durable: engine.durable_position().unwrap_or(0),
-            needs: engine.needed_position().unwrap_or(0),
-            holds: self.settings.partitions.held().iter().copied().collect(),
             behind_ms: self.behind().as_millis() as u64,
             number: replica.map_or(0, |replica| replica.number),
             start: self.start.lock().clone(),

@@ -58,13 +58,7 @@ impl Cluster {
         let reports = self.reports().await?;
         let live: Vec<u128> = reports.iter().filter_map(|(_, report)| report.start()).collect();
         engine.discard_of_absent(&live);
-        if let Some(peers) = &self.peers {
-            peers.observe(&reports);
-        }
-        // Servers with other partitions have other documents.
-        let is_alike = |report: &Report| report.holds.iter().eq(self.settings.partitions.held());
-        let others = reports.into_iter();
-        let others = others.filter(|(name, report)| *name != self.settings.server && is_alike(report));
+        let others = reports.into_iter().filter(|(name, _)| *name != self.settings.server);
         let published = others.filter_map(|(server, report)| report.published(server)).collect();
         let next = {
             let mut agreement = self.agreement.lock();

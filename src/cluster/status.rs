@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Cluster, Report, Space};
-use crate::log::etcd::{EndpointStatus, EtcdLog, EtcdStatus};
+use crate::log::etcd::{EndpointStatus, EtcdStatus};
 use crate::log::{LogError, Position};
 
 /// The state of a cluster, as one of its servers sees it.
@@ -28,9 +28,6 @@ pub struct ClusterStatus {
     pub log: Option<LogState>,
     /// The servers that are alive, by name.
     pub servers: Vec<ServerState>,
-    /// For each partition, the servers that are alive and hold it. The documents of a partition without any
-    /// cannot be asked for. One without partitions has a single one.
-    pub partitions: Vec<Vec<String>>,
 }
 
 /// The state of the log in etcd.
@@ -83,15 +80,12 @@ pub struct ServerState {
     pub agreed: Option<u64>,
     /// Whether it answers no requests for data, because its data differ from those of others.
     pub is_diverged: bool,
-    /// The partitions that it holds.
-    pub holds: Vec<u32>,
 }
 
 impl Cluster {
     /// The state of the cluster.
     pub async fn status(&self) -> ClusterStatus {
-        let (end, log, reports) = tokio::join!(self.log.last(), self.log.status(), self.reports());
-        let reports = reports.unwrap_or_default();
+        let (end, log, servers) = tokio::join!(self.log.last(), self.log.status(), self.servers());
         let replica = self.engine.get().and_then(|engine| engine.replica());
         let unknown = |error: &LogError| format!("etcd does not answer: {error}");
         let trouble = replica.as_ref().and_then(|replica| replica.trouble.clone()).map(|it| it.reason);
@@ -104,20 +98,15 @@ impl Cluster {
             trouble: self.divergence().or(trouble).or_else(|| end.as_ref().err().map(unknown)),
             end: end.ok().map(|(Position(end), _)| end),
             log: log.ok().map(LogState::from),
-            partitions: self.holders(&reports),
-            servers: self.states(reports),
+            servers: servers.unwrap_or_default(),
         }
     }
 
     pub(super) async fn servers(&self) -> Result<Vec<ServerState>, LogError> {
-        Ok(self.states(self.reports().await?))
-    }
-
-    fn states(&self, reports: Vec<(String, Report)>) -> Vec<ServerState> {
         let end = self.seen.lock().end;
         let state = |(name, report): (String, Report)| {
             let Report { address, version, position, durable, behind_ms, .. } = report;
-            let Report { number, agreed, is_diverged, holds, .. } = report;
+            let Report { number, agreed, is_diverged, .. } = report;
             let lag_entries = (number > 0).then(|| end.saturating_sub(number));
             ServerState {
                 name,
@@ -129,22 +118,16 @@ impl Cluster {
                 behind_ms,
                 agreed,
                 is_diverged,
-                holds,
             }
         };
-        reports.into_iter().map(state).collect()
+        Ok(self.reports().await?.into_iter().map(state).collect())
     }
 
     /// The reports of the servers that are alive, by name.
     pub(super) async fn reports(&self) -> Result<Vec<(String, Report)>, LogError> {
-        reports(&self.log).await
+        let read = |(name, value): (String, bytes::Bytes)| Some((name, serde_json::from_slice(&value).ok()?));
+        Ok(self.log.members().await?.into_iter().filter_map(read).collect())
     }
-}
-
-/// The reports of the servers that are alive, by name.
-pub(super) async fn reports(log: &EtcdLog) -> Result<Vec<(String, Report)>, LogError> {
-    let read = |(name, value): (String, bytes::Bytes)| Some((name, serde_json::from_slice(&value).ok()?));
-    Ok(log.members().await?.into_iter().filter_map(read).collect())
 }
 
 impl From<EtcdStatus> for LogState {

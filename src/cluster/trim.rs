@@ -42,8 +42,7 @@ impl Cluster {
         if reports.first().is_none_or(|(name, _)| *name != self.settings.server) {
             return Ok(());
         }
-        let enough = (self.settings.partitions.count(), self.settings.min_copies);
-        if let Some(through) = trimmable(&reports, enough).filter(|_| is_large) {
+        if let Some(through) = trimmable(&reports, self.settings.min_copies).filter(|_| is_large) {
             self.log.trim(through).await?;
             tracing::info!(%through, in_use, "the log of the cluster was trimmed");
             tokio::time::sleep(SETTLE).await;
@@ -64,27 +63,23 @@ impl Space {
     }
 }
 
-/// The last entry that no live server needs any more, if each partition has enough of them.
-fn trimmable(reports: &[(String, Report)], (partitions, min_copies): (u32, usize)) -> Option<Position> {
-    let least = reports.iter().map(|(_, report)| report.needs).min()?;
-    let holders =
-        |partition: &u32| reports.iter().filter(|(_, report)| report.holds.contains(partition)).count();
-    let are_enough = (0..partitions).all(|partition| holders(&partition) >= min_copies);
-    (least > 0 && are_enough).then_some(Position(least))
+/// The last entry that all live servers have on their disks, if they are enough.
+fn trimmable(reports: &[(String, Report)], min_copies: usize) -> Option<Position> {
+    let least = reports.iter().map(|(_, report)| report.durable).min()?;
+    (least > 0 && reports.len() >= min_copies).then_some(Position(least))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn report(durable: u64, holds: &[u32]) -> (String, Report) {
-        let report = Report {
+    #[test]
+    fn only_what_enough_servers_have_is_trimmed() {
+        let report = |durable| Report {
             address: String::new(),
             version: String::new(),
             position: durable + 10,
             durable,
-            needs: durable,
-            holds: holds.to_vec(),
             behind_ms: 0,
             number: 0,
             start: String::new(),
@@ -93,29 +88,13 @@ mod tests {
             is_diverged: false,
             is_outvoted: false,
         };
-        (format!("s{durable}"), report)
-    }
-
-    #[test]
-    fn only_what_enough_servers_have_is_trimmed() {
         let reports = |all: &[u64]| -> Vec<(String, Report)> {
-            all.iter().map(|durable| report(*durable, &[0])).collect()
+            all.iter().map(|durable| (format!("s{durable}"), report(*durable))).collect()
         };
-        assert_eq!(trimmable(&reports(&[7, 5, 9]), (1, 2)), Some(Position(5)));
-        assert_eq!(trimmable(&reports(&[7]), (1, 2)), None);
-        assert_eq!(trimmable(&reports(&[7]), (1, 1)), Some(Position(7)));
-        assert_eq!(trimmable(&reports(&[7, 0]), (1, 2)), None);
-        assert_eq!(trimmable(&reports(&[]), (1, 1)), None);
-    }
-
-    #[test]
-    fn nothing_is_trimmed_that_too_few_holders_of_a_partition_have() {
-        let mut all = vec![report(7, &[0, 1]), report(8, &[0, 1]), report(9, &[2]), report(6, &[2])];
-        assert_eq!(trimmable(&all, (3, 2)), Some(Position(6)));
-        all.pop();
-        assert_eq!(trimmable(&all, (3, 2)), None);
-        assert_eq!(trimmable(&all, (3, 1)), Some(Position(7)));
-        all.pop();
-        assert_eq!(trimmable(&all, (3, 1)), None);
+        assert_eq!(trimmable(&reports(&[7, 5, 9]), 2), Some(Position(5)));
+        assert_eq!(trimmable(&reports(&[7]), 2), None);
+        assert_eq!(trimmable(&reports(&[7]), 1), Some(Position(7)));
+        assert_eq!(trimmable(&reports(&[7, 0]), 2), None);
+        assert_eq!(trimmable(&reports(&[]), 1), None);
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 69] = [
+pub(super) static KEYS: [Key; 67] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
@@ -80,8 +80,6 @@ pub(super) static KEYS: [Key; 69] = [
     key("cluster.etcd", Kind::List(&ENDPOINTS)),
     key("cluster.name", Kind::Text),
     key("cluster.server", Kind::Text),
-    number("cluster.partitions", 1, 1_024, "partitions"),
-    key("cluster.holds", Kind::Numbers(Range { least: 0, most: 1_023, unit: Unit::Each("") })),
     key("cluster.address", Kind::Text),
     key("cluster.user", Kind::Text),
     key("cluster.password_file", Kind::Text),

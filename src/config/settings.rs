@@ -346,10 +346,6 @@ pub struct Cluster {
     /// The name of this server, which no other server of the cluster has; `None` is the name of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// The number of partitions, 1 to 1024, which never changes.
-    pub partitions: u32,
-    /// The partitions that this server holds; none for all of them.
-    pub holds: Vec<u32>,
     /// The URL at which other servers reach this one; `None` is the address on which it listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
@@ -376,7 +372,7 @@ pub struct Cluster {
     pub peer_ca_file: Option<PathBuf>,
     /// Milliseconds after which a server that cannot follow the log is not ready, 100 to 3600000.
     pub max_lag_ms: u64,
-    /// Live servers of each partition that must have an entry before it is removed from the log, 1 to 100.
+    /// Live servers that must have an entry before it is removed from the log, 1 to 100.
     pub min_copies: usize,
     /// Bytes that the log may take before it is trimmed, 1 MiB to 8 GiB; `None` is an eighth of etcd's quota.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -389,8 +385,6 @@ impl Default for Cluster {
             etcd: Vec::new(),
             name: "lookalike".to_owned(),
             server: None,
-            partitions: 1,
-            holds: Vec::new(),
             address: None,
             user: None,
             password_file: None,

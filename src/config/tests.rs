@@ -77,14 +77,12 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
             text if text.starts_with("host names") => "a.example,b".to_owned(),
             text if text.starts_with("URLs of etcd") => "http://etcd-1:2379, https://etcd-2:2379".to_owned(),
-            text if text.starts_with("whole numbers") => "0, 1".to_owned(),
             text if text.starts_with("origins") => "https://a.example, http://localhost:3000".to_owned(),
             _ => key.kind.range().unwrap().most.to_string(),
         };
         // These are lower bounds of others, or below them, which must be raised with them.
         let raised: &[(&str, &str)] = match key.path {
             "limits.document_bytes" => &[("LOOKALIKE_LIMITS__BATCH_BYTES", "1 GiB")],
-            "cluster.holds" => &[("LOOKALIKE_CLUSTER__PARTITIONS", "4")],
             "limits.default_matches" => &[("LOOKALIKE_LIMITS__MATCHES", "100000")],
             _ => &[],
         };

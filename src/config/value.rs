@@ -23,8 +23,6 @@ pub(super) enum Kind {
     List(&'static Form),
     /// A whole number.
     Number(Range),
-    /// Any number of whole numbers; comma-separated in a variable or flag.
-    Numbers(Range),
     /// A number of bytes, which may be written with a unit.
     Size(Range),
 }
@@ -91,9 +89,6 @@ impl Kind {
             }
             Kind::List(form) => form.expected.into(),
             Kind::Number(_) => "a whole number".into(),
-            Kind::Numbers(range) => {
-                format!("whole numbers, each {range}, such as [0, 1] (comma-separated in a variable)")
-            }
             Kind::Size(_) => "a number of bytes, or a string with a unit such as \"32 MiB\"".into(),
         }
     }
@@ -109,10 +104,6 @@ impl Kind {
                 form.read(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Some))
             }
             Kind::Number(_) => text.parse().ok().map(integer),
-            Kind::Numbers(range) => {
-                let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-                range.read(parts.map(|part| part.parse().ok()))
-            }
             Kind::Size(_) => bytes(text).map(integer),
         }
     }
@@ -123,15 +114,11 @@ impl Kind {
             (Kind::Number(_) | Kind::Size(_), DeValue::Integer(digits)) => {
                 i128::from_str_radix(digits.as_str(), digits.radix()).ok().map(integer)
             }
-            (Kind::Numbers(range), DeValue::Array(parts)) => range.read(parts.iter().map(|part| {
-                let DeValue::Integer(digits) = part.get_ref() else { return None };
-                i64::from_str_radix(digits.as_str(), digits.radix()).ok()
-            })),
             (Kind::Switch, DeValue::Boolean(value)) => Some(Value::Boolean(*value)),
             (Kind::List(form), DeValue::Array(parts)) => {
                 form.read(parts.iter().map(|part| part.get_ref().as_str()))
             }
-            (Kind::Switch | Kind::Number(_) | Kind::Numbers(_) | Kind::List(_), _) => None,
+            (Kind::Switch | Kind::Number(_) | Kind::List(_), _) => None,
             (_, DeValue::String(text)) => self.read_text(text),
             _ => None,
         }
@@ -200,12 +187,6 @@ impl Range {
     /// Whether the number is in the range.
     pub fn contains(&self, number: i64) -> bool {
         (self.least..=self.most).contains(&number)
-    }
-
-    /// A list of numbers in the range.
-    fn read(&self, numbers: impl Iterator<Item = Option<i64>>) -> Option<Value> {
-        let within = |number: Option<i64>| number.filter(|number| self.contains(*number)).map(Value::Integer);
-        numbers.map(within).collect::<Option<Vec<_>>>().map(Value::Array)
     }
 }
 

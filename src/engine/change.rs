@@ -55,29 +55,6 @@ pub struct CollectionChange {
 }
 
 impl CollectionChange {
-    /// Refuses what needs all documents on one server.
-    ///
-    /// # Errors
-    /// [`EngineError::NotInCluster`].
-    pub(super) fn refuse_in_partitions(&self) -> Result<(), EngineError> {
-        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
-        let refuse = |reason| Err(EngineError::NotInCluster(reason));
-        match () {
-            () if profile.signatures.is_some() => refuse(
-                "a cluster with partitions has no collections of signatures: choose a profile with hashes \
-                 (GET /profiles)",
-            ),
-            () if self.passages == Some(true) => {
-                refuse("a cluster with partitions keeps no passages: leave passages out")
-            }
-            () if self.clusters.is_some() => refuse(
-                "a cluster with partitions makes no clusters of documents: leave clusters out, and use \
-                 on_duplicate=skip or lookups",
-            ),
-            () => Ok(()),
-        }
-    }
-
     /// The settings after the change. If `current` is `None`, they are those of a new collection.
     ///
     /// # Errors

@@ -1,6 +1,5 @@
 //! The errors of an engine. Each message names the way out where there is one.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -196,32 +195,6 @@ pub enum EngineError {
         /// The last entry that is applied.
         applied: u64,
     },
-    /// No server that holds these partitions answers. Nothing was done.
-    #[error(
-        "no server of the cluster answers for partition {}: {reason}; start one that holds it, or try again \
-         in a moment",
-        listed(partitions)
-    )]
-    PartitionUnavailable {
-        /// The partitions.
-        partitions: BTreeSet<u32>,
-        /// What the servers that hold them answered.
-        reason: String,
-    },
-    /// The servers that hold these partitions have too much to do. Nothing was done.
-    #[error(
-        "the servers that hold partition {} have too much to do: {reason}; try again in a moment",
-        listed(partitions)
-    )]
-    PartitionBusy {
-        /// The partitions.
-        partitions: BTreeSet<u32>,
-        /// What the last one that was asked answered.
-        reason: String,
-    },
-    /// A server of a cluster cannot do this.
-    #[error("{0}")]
-    NotInCluster(&'static str),
     /// The engine is closing. Nothing was done.
     #[error("the server is shutting down")]
     Closed,
@@ -240,20 +213,11 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// The error for partitions without a holder that answers.
-    pub fn unavailable(partitions: BTreeSet<u32>, reason: impl Into<String>) -> EngineError {
-        EngineError::PartitionUnavailable { partitions, reason: reason.into() }
-    }
-
     /// Whether the cause is the query or the document, and not the collection, the load or the server.
     pub fn is_of_question(&self) -> bool {
         use EngineError::{Distance, Invalid, NoSignature, Signature, Width};
         matches!(self, Distance { .. } | Invalid { .. } | NoSignature(_) | Signature { .. } | Width { .. })
     }
-}
-
-fn listed(partitions: &BTreeSet<u32>) -> String {
-    partitions.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The remedy for a setting that conflicts with the stored documents.

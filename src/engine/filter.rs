@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Number, Value};
 
-use super::partitions::partition_of;
 use crate::ids::{DocumentId, seconds};
 use crate::store::RowHead;
 
@@ -20,8 +19,6 @@ pub struct Filter {
     pub written_from_ms: Option<u64>,
     /// Written before this time.
     pub written_before_ms: Option<u64>,
-    /// Of this number of partitions, only documents of these.
-    pub partitions: Option<(u32, BTreeSet<u32>)>,
 }
 
 /// A condition on a metadata field. It holds for an array if it holds for one of its elements.
@@ -69,13 +66,6 @@ impl From<Vec<Value>> for AnyOf {
 }
 
 impl AnyOf {
-    /// The values.
-    pub fn values(&self) -> Vec<Value> {
-        let strings = self.strings.iter().cloned().map(Value::String);
-        let numbers = self.numbers.iter().cloned().map(Value::Number);
-        strings.chain(numbers).chain(self.others.iter().cloned()).collect()
-    }
-
     fn has(&self, value: &Value) -> bool {
         match value {
             Value::String(text) => self.strings.contains(text),
@@ -118,8 +108,7 @@ impl Filter {
 
     /// Whether the document is excluded by its id alone.
     pub(super) fn excludes(&self, id: &DocumentId) -> bool {
-        let is_of = |(count, wanted): &(u32, BTreeSet<u32>)| wanted.contains(&partition_of(*count, id));
-        self.exclude.contains(id) || !self.partitions.as_ref().is_none_or(is_of)
+        self.exclude.contains(id)
     }
 
     /// Whether a row satisfies the conditions other than the id.

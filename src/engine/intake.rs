@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::change::differing;
 use super::lookup::INLINE_COST;
 use super::near_duplicates::{Checked, NEAREST};
 use super::nearest::nearest;
-use super::offer::Offering;
 use super::registry::Collection;
 use super::replica::ENTRY_BYTES;
 use super::shared::Shared;
@@ -138,18 +137,6 @@ impl Engine {
             }
         }
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
-        if let (Some(everywhere), Some(following)) = (&self.everywhere, &self.following) {
-            operations.iter().try_for_each(refuse_in_partitions)?;
-            let offering = Offering {
-                everywhere: everywhere.clone(),
-                log: Arc::clone(&following.log),
-                queue: self.queue.clone(),
-                commands: self.commands.clone(),
-                collection,
-                admission,
-            };
-            return offering.offer(operations).await;
-        }
         // Before the write takes its share of the queue: waiting for the CPU pool must not block the queue
         // for others.
         let mut checks = Vec::with_capacity(operations.len());
@@ -157,11 +144,42 @@ impl Engine {
             checks.push(self.check(&collection, operation).await);
         }
         let work = operations.into_iter().zip(checks).collect();
-        let most = if self.following.is_some() { ENTRY_BYTES } else { usize::MAX };
-        let answers =
-            queue((self.queue.clone(), self.commands.clone()), &collection, work, (admission, most)).await?;
+        let answers = self.enqueue(collection, work, admission).await?;
         let shared = Arc::clone(&self.shared);
         Ok(Box::pin(async move { outcomes(answers, &shared).await }))
+    }
+
+    /// Queues operations, in a cluster as parts of the size of an entry. Returns what each part will be
+    /// answered by.
+    async fn enqueue(
+        &self,
+        collection: Arc<Collection>,
+        operations: Vec<(Operation, Option<Checked>)>,
+        admission: Admission,
+    ) -> Result<Vec<oneshot::Receiver<Outcomes>>, EngineError> {
+        if operations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let most = if self.following.is_some() { ENTRY_BYTES } else { usize::MAX };
+        let (queue, commands) = (self.queue.clone(), self.commands.clone());
+        let queued = driven(async move {
+            let bytes = operations.iter().map(|(operation, _)| size(operation)).sum();
+            let mut permits = queue.take_for(operations.len(), bytes, admission).await?;
+            let mut answers = Vec::with_capacity(1);
+            let size_of = |(operation, _): &(Operation, _)| logged(operation);
+            let mut parts = parts(operations, most, size_of).into_iter().peekable();
+            while let Some(operations) = parts.next() {
+                let (reply, answer) = oneshot::channel();
+                // The last part is done last.
+                let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
+                let collection = Arc::clone(&collection);
+                let write = Write { collection, operations, reply, permits, at_ms: None };
+                commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
+                answers.push(answer);
+            }
+            Ok(answers)
+        });
+        queued.await.unwrap_or(Err(EngineError::Closed))
     }
 
     /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
@@ -189,40 +207,8 @@ impl Engine {
     }
 }
 
-/// Queues operations as parts of at most this many bytes of a log each. Returns what each part will be
-/// answered by.
-pub(super) async fn queue(
-    (queue, commands): (WriteQueue, mpsc::UnboundedSender<Command>),
-    collection: &Arc<Collection>,
-    operations: Operations,
-    (admission, most): (Admission, usize),
-) -> Result<Vec<oneshot::Receiver<Outcomes>>, EngineError> {
-    if operations.is_empty() {
-        return Ok(Vec::new());
-    }
-    let collection = Arc::clone(collection);
-    let queued = driven(async move {
-        let bytes = operations.iter().map(|(operation, _)| size(operation)).sum();
-        let mut permits = queue.take_for(operations.len(), bytes, admission).await?;
-        let mut answers = Vec::with_capacity(1);
-        let size_of = |(operation, _): &(Operation, _)| logged(operation);
-        let mut parts = parts(operations, most, size_of).into_iter().peekable();
-        while let Some(operations) = parts.next() {
-            let (reply, answer) = oneshot::channel();
-            // The last part is done last.
-            let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
-            let collection = Arc::clone(&collection);
-            let write = Write { collection, operations, reply, permits, at_ms: None };
-            commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
-            answers.push(answer);
-        }
-        Ok(answers)
-    });
-    queued.await.unwrap_or(Err(EngineError::Closed))
-}
-
 /// Waits for the outcomes of queued operations.
-pub(super) async fn outcomes(
+async fn outcomes(
     answers: Vec<oneshot::Receiver<Outcomes>>,
     shared: &Shared,
 ) -> Result<Vec<Outcome>, EngineError> {
@@ -245,25 +231,6 @@ pub(super) async fn outcomes(
     }
     Ok(outcomes)
 }
-
-/// Refuses duplicate rules that only a server with all documents can apply.
-fn refuse_in_partitions(operation: &Operation) -> Result<(), EngineError> {
-    let Operation::Put { unless: Some(rule), .. } = operation else { return Ok(()) };
-    let reason = match rule {
-        DuplicateRule { replaces: true, .. } => {
-            "a cluster with partitions does not replace near-duplicates: send on_duplicate=skip, or delete \
-             them first"
-        }
-        DuplicateRule { containment: Some(_), .. } => {
-            "a cluster with partitions compares no passages: leave min_containment out"
-        }
-        _ => return Ok(()),
-    };
-    Err(EngineError::NotInCluster(reason))
-}
-
-/// Operations with what was checked before.
-type Operations = Vec<(Operation, Option<Checked>)>;
 
 /// Divides operations into parts of at most this many bytes, or of one operation.
 pub(super) fn parts<T>(operations: Vec<T>, most: usize, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {

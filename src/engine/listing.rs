@@ -45,7 +45,9 @@ impl Engine {
     /// Returns a document of this collection, which may have been replaced by one of the same name; `None` if
     /// it does not exist.
     pub fn get(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Document>, EngineError> {
-        self.shared.document(collection, id)
+        let row = self.shared.store.view().row(collection.id, id)?;
+        let row = row.filter(|row| !row.has_lapsed(self.now_ms()));
+        Ok(row.map(|row| Document { id: id.clone(), row }))
     }
 
     /// How many of these documents exist.
@@ -88,14 +90,12 @@ impl Engine {
     /// [`EngineError::NoCollection`] if the collection was deleted.
     pub async fn list(&self, collection: &Arc<Collection>, wanted: Listing) -> Result<Page, EngineError> {
         let (shared, held) = (Arc::clone(&self.shared), Arc::clone(collection));
-        let asked = wanted.clone();
         let read = move |cancel: &Cancel| page(&shared, held.id, &wanted, cancel);
-        let local = async { self.pool.run(Patience::Bulk, read).await? };
-        let found = self.list_everywhere(local, collection, &asked).await?;
+        let page = self.pool.run(Patience::Bulk, read).await??;
         // Its rows may have been removed before they were read.
         let name = collection.name();
         let is_there =
             self.shared.registry.find(name).is_some_and(|found| found.created_ms == collection.created_ms);
-        if is_there { Ok(found) } else { Err(EngineError::NoCollection(name.clone())) }
+        if is_there { Ok(page) } else { Err(EngineError::NoCollection(name.clone())) }
     }
 }

@@ -60,8 +60,7 @@ impl<'a> WorkBudget<'a> {
 
 impl Engine {
     /// Answers queries in order on this thread while the budget lasts, and passes the answers to `each`.
-    /// Returns how many it answered: none on a server that lacks documents (see
-    /// [`Engine::answer_everywhere`]). The queries must have passed [`Collection::check`].
+    /// Returns how many it answered. The queries must have passed [`Collection::check`].
     ///
     /// # Errors
     /// [`EngineError::Store`], [`EngineError::NoMemory`], and [`EngineError::Pool`] if the work is cancelled.
@@ -72,11 +71,21 @@ impl Engine {
         budget: &mut WorkBudget<'_>,
         each: &mut dyn FnMut(Answer),
     ) -> Result<usize, EngineError> {
-        // The documents of other servers are missing, so they are asked instead.
-        if self.everywhere.is_some() && self.is_part() {
-            return Ok(0);
+        if budget.cost < u64::MAX {
+            match budget.cost.checked_sub(Costs::of(collection).queries(queries)) {
+                Some(rest) => budget.cost = rest,
+                None => return Ok(0),
+            }
         }
-        answer_on(&self.shared, collection, queries, budget, each)
+        if let [query] = queries {
+            // A single query gains nothing from the preparation of a group.
+            let answer = answer(None, &self.shared, collection, query, (Instant::now(), *budget))?;
+            return Ok(answer.map_or(0, |answer| {
+                each(answer);
+                1
+            }));
+        }
+        answer_groups(&self.shared, collection, queries, *budget, each)
     }
 
     /// Completes each match by its row, and removes those that `judge` rejects.
@@ -139,31 +148,6 @@ impl Query {
     pub(super) fn needs_row(&self) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter.needs_row())
     }
-}
-
-/// [`Engine::answer`] for a caller without the engine.
-pub(super) fn answer_on(
-    shared: &Shared,
-    collection: &Collection,
-    queries: &[Query],
-    budget: &mut WorkBudget<'_>,
-    each: &mut dyn FnMut(Answer),
-) -> Result<usize, EngineError> {
-    if budget.cost < u64::MAX {
-        match budget.cost.checked_sub(Costs::of(collection).queries(queries)) {
-            Some(rest) => budget.cost = rest,
-            None => return Ok(0),
-        }
-    }
-    if let [query] = queries {
-        // A single query gains nothing from the preparation of a group.
-        let answer = answer(None, shared, collection, query, (Instant::now(), *budget))?;
-        return Ok(answer.map_or(0, |answer| {
-            each(answer);
-            1
-        }));
-    }
-    answer_groups(shared, collection, queries, *budget, each)
 }
 
 /// Prefetches the memory that these queries read first. Call it immediately before they are answered.

@@ -36,7 +36,6 @@ mod commit;
 mod condition;
 mod directory;
 mod error;
-mod everywhere;
 mod expiry;
 mod filler;
 mod filter;
@@ -51,10 +50,8 @@ mod marks;
 mod most_shared;
 mod near_duplicates;
 mod nearest;
-mod offer;
 mod page;
 mod pairs;
-mod partitions;
 mod passages;
 mod planning;
 mod posting_cache;
@@ -95,21 +92,19 @@ pub use cluster_queries::{
 };
 pub use condition::{Condition, Version};
 pub use error::{EngineError, OpenError};
-use everywhere::Everywhere;
 use expiry::Clock;
-pub use filter::{AnyOf, Bound, FieldCondition, Filter, Relation};
+pub use filter::{Bound, FieldCondition, Filter, Relation};
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;
 pub use pairs::{DocumentPair, Pairs};
-pub use partitions::{Elsewhere, PartAnswer, PartAsk, PartFound, Partitions};
 pub use passages::{BOILERPLATE, blank, ranges, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
-use replica::{Decided, Following, Replica};
+use replica::Following;
 pub use replica::{JoinError, Membership, ReplicaState, StateDigest, Trouble, replace_data};
 use shared::Shared;
 pub use traffic::{NEAR, Traffic};
@@ -170,8 +165,6 @@ pub struct Engine {
     incoming: PathBuf,
     /// What a server of a cluster has; `None` for a single server.
     following: Option<Arc<Following>>,
-    /// What a server of a cluster with partitions has in addition.
-    everywhere: Option<Everywhere>,
     /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
 }
@@ -201,12 +194,6 @@ impl Engine {
             OpenError::Directory { path, action: "emptied", source }
         })?;
         let replica = replica::check(path, &store, membership.as_ref(), settings.store.verify)?;
-        let decided = Arc::<Decided>::default();
-        let replica = replica.map(|replica| match &membership {
-            Some(membership) => replica.with_partitions(membership, &decided),
-            None => replica,
-        });
-        let reads_after = replica.as_ref().map_or(0, Replica::reads_after);
         let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
         let is_hidden = |id: &CollectionId| recovered.hidden.iter().any(|one| one.record.record.id == *id);
         let garbage = store.garbage()?.into_iter().filter(|id| !is_hidden(id)).collect();
@@ -242,19 +229,10 @@ impl Engine {
             })?,
             start("lookalike-snapshots", move || checkpointer.run())?,
         );
-        let part = membership.as_ref().and_then(|membership| membership.part.clone());
-        let everywhere = part.map(|(partitions, elsewhere)| Everywhere {
-            shared: Arc::clone(&shared),
-            pool: pool.clone(),
-            missing: Arc::new(partitions.missing()),
-            partitions,
-            elsewhere,
-        });
         let (following, commands) = match membership {
             None => (None, commands),
             Some(membership) => {
-                let (following, submit) =
-                    Following::start(membership, &shared, commands, (reads_after, decided));
+                let (following, submit) = Following::start(membership, &shared, commands);
                 (Some(following), submit)
             }
         };
@@ -270,7 +248,6 @@ impl Engine {
             pairs: Arc::new(Semaphore::new(pairs::LISTS)),
             incoming: directory.incoming,
             following,
-            everywhere,
             threads: Mutex::new(Some(threads)),
         })
     }
@@ -309,9 +286,6 @@ impl Engine {
         condition: Condition,
         now_ms: u64,
     ) -> Result<Changed, EngineError> {
-        if self.partitions().is_some() {
-            change.refuse_in_partitions()?;
-        }
         let (name, change) = (name.clone(), Box::new(change));
         self.command(|reply| Command::PutCollection { name, change, condition, now_ms, reply }).await
     }

@@ -25,7 +25,7 @@ use crate::store::{Lists, Posting, PostingList, StoreError, View};
 
 /// Bytes of metadata at which a page ends, whatever its limit. The document that reaches this size is
 /// included.
-pub(super) const PAGE_BYTES: usize = 4 << 20;
+const PAGE_BYTES: usize = 4 << 20;
 /// Number of documents examined between two checks for cancellation.
 const CHECK: usize = 128;
 /// Number of examined documents that take as long as reading the cluster of one.

@@ -145,7 +145,7 @@ impl<'a> Plan<'a> {
                 if let Some(refused) = self.refusal(collection, &document.id, &condition)? {
                     return Ok(refused);
                 }
-                let Some(DuplicateRule { k, containment, replaces, .. }) = unless else {
+                let Some(DuplicateRule { k, containment, replaces }) = unless else {
                     return self.put(collection, document, recent);
                 };
                 if replaces {

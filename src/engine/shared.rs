@@ -15,8 +15,8 @@ use super::hidden::HiddenCollections;
 use super::posting_cache::PostingCache;
 use super::registry::{Collection, Registry};
 use super::replica::StateDigest;
-use crate::engine::{Document, EngineError};
-use crate::ids::{DocumentId, Sequence};
+use crate::engine::EngineError;
+use crate::ids::Sequence;
 use crate::store::Store;
 
 /// The parts of a running engine that several threads use.
@@ -90,17 +90,6 @@ impl Shared {
 
     pub(super) fn applied(&self) -> Sequence {
         Sequence(self.applied.load(Ordering::SeqCst))
-    }
-
-    /// A stored document that has not expired.
-    pub(super) fn document(
-        &self,
-        collection: &Collection,
-        id: &DocumentId,
-    ) -> Result<Option<Document>, EngineError> {
-        let row = self.store.view().row(collection.id, id)?;
-        let row = row.filter(|row| !row.has_lapsed(self.clock.now_ms()));
-        Ok(row.map(|row| Document { id: id.clone(), row }))
     }
 
     /// Whether a stored document has expired.

@@ -141,8 +141,6 @@ pub struct DuplicateRule {
     pub containment: Option<f64>,
     /// Whether the new one replaces them if it ranks before all of them by the rule of the clusters.
     pub replaces: bool,
-    /// In a cluster with partitions: the position of the log up to which there are none. The engine sets it.
-    pub seen: Option<u64>,
 }
 
 /// An operation on a collection.
@@ -190,19 +188,6 @@ pub enum Outcome {
     Absent,
     /// The condition does not hold for the stored document, which has this version; `None` if there is none.
     Refused(Option<Version>),
-    /// Another server knows the outcome of this operation of an entry of the log. Only within the engine.
-    Elsewhere {
-        /// The position of the entry.
-        entry: u64,
-        /// The number of the operation in it.
-        operation: u32,
-    },
-    /// Near-duplicates may have been stored up to this entry, so it must be offered again. Only within the
-    /// engine.
-    Retry {
-        /// The position of the entry.
-        entry: u64,
-    },
 }
 
 /// Resolves when the operations of a write are durable, with one outcome per operation.

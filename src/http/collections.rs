@@ -26,8 +26,7 @@ pub(super) async fn list(
     _: NoParams,
     key: Option<Extension<RequestKey>>,
 ) -> Result<Json<CollectionsOut>, Problem> {
-    let mut collections = state.service.collections()?;
-    state.service.count_everywhere(&mut collections).await?;
+    let collections = state.service.collections()?;
     let may_see = |name: &CollectionName| {
         key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))
     };
@@ -51,8 +50,7 @@ pub(super) async fn get(
     _: NoParams,
     Target(name): Target,
 ) -> Result<Response, Problem> {
-    let mut info = state.service.collection(&name)?;
-    state.service.count_everywhere(std::slice::from_mut(&mut info)).await?;
+    let info = state.service.collection(&name)?;
     Ok((etag(info.version), Json(CollectionOut::from(info))).into_response())
 }
 
@@ -92,11 +90,7 @@ pub(super) async fn put(
     Conditional(condition): Conditional,
     Settings(wanted): Settings<CollectionIn>,
 ) -> Result<Response, Problem> {
-    let Changed { is_new, mut info } = state.service.put_collection(&name, wanted.into(), condition).await?;
-    // It is changed, so a count that fails must not refuse it: then the counts are of this server alone.
-    if !is_new && let Err(error) = state.service.count_everywhere(std::slice::from_mut(&mut info)).await {
-        tracing::warn!(%error, "the documents of a changed collection are not counted on all servers");
-    }
+    let Changed { is_new, info } = state.service.put_collection(&name, wanted.into(), condition).await?;
     let answer = (etag(info.version), Json(CollectionOut::from(info)));
     if !is_new {
         return Ok(answer.into_response());

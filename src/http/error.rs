@@ -62,7 +62,7 @@ codes! {
     NoClusters CONFLICT "no_clusters" "The collection has no clusters";
     TooManyMarks CONFLICT "too_many_marks" "The document has too many marks";
     TooManyNear CONFLICT "too_many_near" "More documents are near than one may replace";
-    NotInCluster CONFLICT "not_in_cluster" "A server of a cluster cannot do this";
+    NotInCluster CONFLICT "not_in_cluster" "Only a server of a cluster can do this";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     Deleting CONFLICT "deleting" "Documents are being deleted by a filter";
@@ -92,7 +92,6 @@ codes! {
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
     LogUnavailable SERVICE_UNAVAILABLE "log_unavailable" "The log of the cluster takes no writes";
     Behind SERVICE_UNAVAILABLE "behind" "This server has not applied that position of the log yet";
-    PartitionUnavailable SERVICE_UNAVAILABLE "partition_unavailable" "No server answers for a partition";
     Diverged SERVICE_UNAVAILABLE "diverged" "The data of this server differ from those of others";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
@@ -276,7 +275,6 @@ impl Problem {
             | Code::ShuttingDown
             | Code::MemoryFull
             | Code::DiskFull
-            | Code::PartitionUnavailable
             | Code::Behind
             | Code::Diverged
             | Code::RateLimited => Some("not_applied"),
@@ -446,10 +444,9 @@ impl From<&EngineError> for Problem {
                 return Problem::field(Code::InvalidField, "/signature", detail);
             }
             EngineError::NoMemory(error) => return Problem::from(*error),
-            EngineError::Busy(_)
-            | EngineError::PartitionBusy { .. }
-            | EngineError::Switching(_)
-            | EngineError::Pool(PoolError::Busy) => Code::Busy,
+            EngineError::Busy(_) | EngineError::Switching(_) | EngineError::Pool(PoolError::Busy) => {
+                Code::Busy
+            }
             // Work is cancelled only if its caller stops waiting, so no client gets this.
             EngineError::Pool(PoolError::Cancelled) => Code::DeadlineExceeded,
             EngineError::ReadOnly(_) => Code::ReadOnly,
@@ -459,8 +456,6 @@ impl From<&EngineError> for Problem {
             EngineError::LogUnavailable(_) | EngineError::Discarded => Code::LogUnavailable,
             EngineError::Behind { .. } => Code::Behind,
             EngineError::ReindexedBy { .. } => Code::Reindexing,
-            EngineError::NotInCluster(_) => Code::NotInCluster,
-            EngineError::PartitionUnavailable { .. } => Code::PartitionUnavailable,
             EngineError::Closed => Code::ShuttingDown,
             EngineError::TooManyMarks { .. } => Code::TooManyMarks,
             EngineError::CollectionExists(_) => Code::CollectionExists,

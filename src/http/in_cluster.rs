@@ -14,22 +14,20 @@ use std::time::Duration;
 
 use axum::body::Body as ResponseBody;
 use axum::extract::{Request, State as From_};
-use axum::http::{HeaderName, HeaderValue, Method, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::{Either, ready};
 use futures::{FutureExt, TryStreamExt};
 
 use super::body::Json;
 use super::error::{Body, Code, Problem};
-use super::extract::{NoParams, check_type, read};
-use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
+use super::extract::NoParams;
+use super::responses::Unavailable;
 use super::route::{Matched, Route};
 use super::{Answering, Server, State};
 use crate::cluster::{Cluster, ClusterStatus};
 
 const POSITION: HeaderName = HeaderName::from_static("x-lookalike-position");
-/// Maximum bytes of a question of another server.
-const QUESTION_BYTES: usize = 64 << 20;
 const STALE: HeaderName = HeaderName::from_static("x-lookalike-stale-ms");
 
 /// Returns the state of the cluster: its log, its servers, and how far each of them is.
@@ -63,75 +61,6 @@ pub(super) async fn copy(From_(state): From_<State>, _: NoParams) -> Result<Resp
     Ok((content_type, ResponseBody::from_stream(pieces)).into_response())
 }
 
-/// Answers another server of the cluster about the documents of some partitions.
-#[utoipa::path(
-    post, path = Route::ClusterPart.path(), tag = "operations", operation_id = "ask_part",
-    request_body(content = String, content_type = "application/octet-stream",
-        description = "The question, in a form that only servers of this version write."),
-    responses(
-        (status = 200, description = "The answer, in a form that only servers of this version read.",
-            body = String, content_type = "application/octet-stream"),
-        (status = 409, description = "The server is not part of a cluster.", body = Body,
-            content_type = "application/problem+json"),
-        BodyRefused, NotFound, Refused, Unavailable,
-    )
-)]
-pub(super) async fn part(
-    From_(state): From_<State>,
-    _: NoParams,
-    request: Request,
-) -> Result<Response, Problem> {
-    let cluster = of_cluster(&state)?;
-    check_type(request.headers(), &["application/octet-stream"])?;
-    let bytes = read(request, QUESTION_BYTES).await?;
-    let question = Cluster::part_question(&bytes).ok_or_else(|| {
-        let detail = "the body is not a question of a server of this version; only servers send them";
-        Problem::new(Code::MalformedRequest, detail)
-    })?;
-    let within = state.service.limits().query_time;
-    let answer = cluster.answer_part(question, within).await.map_err(|error| Problem::from(&error))?;
-    Ok(([(header::CONTENT_TYPE, "application/octet-stream")], answer).into_response())
-}
-
-/// Refuses what needs all documents on one server, in a cluster with partitions.
-fn refuse_partitions(cluster: &Cluster, route: Route, method: &Method) -> Result<(), Problem> {
-    if !cluster.has_partitions() {
-        return Ok(());
-    }
-    let detail = match (route, method) {
-        (Route::Backup | Route::Restore, _) => {
-            "a server of a cluster with partitions has a part of the documents, so backups are not made or \
-             restored: use GET /export, and import it"
-        }
-        (Route::Calibrate, &Method::POST) => {
-            "a cluster with partitions is not calibrated: import an export of a part of the documents into a \
-             single server, and calibrate there"
-        }
-        (Route::Reindex, &Method::POST) => {
-            "a cluster with partitions does not reindex: create a collection with the other profile and \
-             import an export of this one with its texts"
-        }
-        (Route::Clusters | Route::Cluster | Route::DocumentCluster, _) => {
-            "a cluster with partitions makes no clusters of documents: use lookups (GET /similar), or \
-             lookalike dedupe for an export"
-        }
-        (Route::Marks, _) => {
-            "a cluster with partitions keeps no marks: leave documents out with the filter \"exclude\" of \
-             POST /similar"
-        }
-        (Route::Pairs, _) => {
-            "a cluster with partitions lists no pairs: use lookups (POST /batch/similar), or lookalike \
-             dedupe for an export"
-        }
-        (Route::SharedHashes, _) => {
-            "a cluster with partitions does not count the documents of each hash: import an export into a \
-             single server, and ask there"
-        }
-        _ => return Ok(()),
-    };
-    Err(Problem::new(Code::NotInCluster, detail))
-}
-
 /// The cluster of the server.
 fn of_cluster(state: &State) -> Result<&Cluster, Problem> {
     state.cluster.get().ok_or_else(|| {
@@ -155,9 +84,7 @@ pub(super) fn answer(
     matched: Matched,
     mut request: Request,
 ) -> Answering {
-    let refused = refuse_diverged(cluster, matched.route)
-        .and_then(|()| refuse_partitions(cluster, matched.route, request.method()));
-    let wanted = match refused.and_then(|()| take(&mut request)) {
+    let wanted = match refuse_diverged(cluster, matched.route).and_then(|()| take(&mut request)) {
         Ok(wanted) => wanted,
         Err(problem) => return Either::Left(ready(problem.into_response())),
     };

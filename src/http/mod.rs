@@ -245,7 +245,6 @@ impl Server {
             (Route::Profiles, Method::GET) => operations::profiles.call(request, state),
             (Route::Key, Method::GET) => operations::key.call(request, state),
             (Route::Members, Method::GET) => in_cluster::members.call(request, state),
-            (Route::ClusterPart, Method::POST) => in_cluster::part.call(request, state),
             (Route::ClusterCopy, Method::GET) => in_cluster::copy.call(request, state),
             (Route::SharedHashes, Method::GET) => collections::shared_hashes.call(request, state),
             (Route::Contract, Method::GET) => operations::contract.call(request, state),

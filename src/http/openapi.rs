@@ -53,7 +53,7 @@ use super::{
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
         operations::contract_json,
         operations::profiles, operations::key, collections::shared_hashes, in_cluster::members,
-        in_cluster::copy, in_cluster::part,
+        in_cluster::copy,
     ),
     components(schemas(
         Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id,

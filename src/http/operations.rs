@@ -73,9 +73,8 @@ pub(super) async fn stats(
     Target(collection): Target,
 ) -> Result<Json<StatsOut>, Problem> {
     let service = &state.service;
-    let mut info = service.collection(&collection)?;
+    let info = service.collection(&collection)?;
     let sizes = service.bucket_sizes(&info).await?.0;
-    service.count_everywhere(std::slice::from_mut(&mut info)).await?;
     let stats = service.stats().await?;
     let distances = service.answered_distances(&collection)?;
     let cluster = state.cluster.get().map(|cluster| FollowingOut {

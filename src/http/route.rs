@@ -104,7 +104,6 @@ routes! {
         Collections = "/collections",
         Members = "/cluster",
         ClusterCopy = "/cluster/copy",
-        ClusterPart = "/cluster/part",
         Snapshots = "/snapshots",
         Livez = "/livez",
         Readyz = "/readyz",
@@ -201,7 +200,6 @@ impl Route {
             | Route::SharedHashes
             | Route::Stats => &[(Method::GET, READ)],
             Route::ClusterCopy => &[(Method::GET, Need::All(Role::Admin))],
-            Route::ClusterPart => &[(Method::POST, Need::All(Role::Admin))],
             Route::Snapshots => {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{ServerError, drain, engine_settings};
 use crate::cluster::{Cluster, ClusterSettings};
 use crate::config::Settings;
-use crate::engine::{Engine, Partitions, Progress};
+use crate::engine::{Engine, Progress};
 use crate::log::etcd::{ClientCertificate, Credentials};
 use crate::machine;
 use crate::pool::CpuPool;
@@ -77,22 +77,11 @@ pub(super) fn settings(settings: &Settings, address: &str) -> Result<Option<Clus
         }
     };
     let server = cluster.server.clone().or_else(machine::host_name);
-    let all = || (0..cluster.partitions).collect();
-    let held = if cluster.holds.is_empty() { all() } else { cluster.holds.clone() };
-    let partitions = Partitions::new(cluster.partitions, held).ok_or_else(|| {
-        wrong(format!(
-            "cluster.holds is {:?}, and cluster.partitions is {}: the partitions are 0 to {}",
-            cluster.holds,
-            cluster.partitions,
-            cluster.partitions - 1
-        ))
-    })?;
     Ok(Some(ClusterSettings {
         endpoints: cluster.etcd.clone(),
         name: cluster.name.clone(),
         server: server
             .ok_or_else(|| wrong("the machine has no name: give one with --name NAME".to_owned()))?,
-        partitions,
         credentials,
         ca_file: cluster.ca_file.clone(),
         certificate,

@@ -66,15 +66,6 @@ impl Service {
         Ok(self.engine()?.collection(name)?)
     }
 
-    /// Adds the documents of other servers to the counts of collections, in a cluster with partitions. A hash
-    /// that documents of several servers have counts for each.
-    ///
-    /// # Errors
-    /// [`EngineError::PartitionUnavailable`].
-    pub async fn count_everywhere(&self, infos: &mut [CollectionInfo]) -> Result<(), ServiceError> {
-        Ok(self.engine()?.count_everywhere(infos).await?)
-    }
-
     /// Creates a collection or changes its settings.
     ///
     /// # Errors

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, stream};
-
 use super::Service;
 use super::error::ServiceError;
 use super::jobs::{self, Jobs};
@@ -30,8 +28,6 @@ const PAGE_TIME: Duration = Duration::from_millis(500);
 /// How often, and after which pause, a write is tried that a reindex holds up.
 const ATTEMPTS: usize = 600;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Number of documents that are asked for at a time on other servers, to count them.
-const COUNTED_AT_ONCE: usize = 16;
 
 /// The state of a deletion.
 #[derive(Clone, Debug)]
@@ -100,9 +96,7 @@ impl Service {
             return Err(ServiceError::invalid("ids", detail));
         }
         let engine = self.engine()?;
-        let found = if is_dry_run && engine.is_part() {
-            self.count_elsewhere(collection, ids).await?
-        } else if is_dry_run {
+        let found = if is_dry_run {
             let (engine, collection) = (Arc::clone(engine), engine.find(collection)?);
             let count = move |_: &Cancel| engine.count(&collection, &ids);
             self.pool.run(Patience::Interactive, count).await??
@@ -124,22 +118,6 @@ impl Service {
             deleted: if is_dry_run { 0 } else { found },
             error: None,
         })
-    }
-
-    /// How many of these documents exist, on whatever server.
-    async fn count_elsewhere(
-        &self,
-        collection: &CollectionName,
-        ids: Vec<DocumentId>,
-    ) -> Result<u64, ServiceError> {
-        let collection = self.engine()?.find(collection)?;
-        let count = async |id: DocumentId| match self.document_in(&collection, &id).await {
-            Ok(_) => Ok(1),
-            Err(ServiceError::NoDocument { .. }) => Ok(0),
-            Err(error) => Err(error),
-        };
-        let counts = stream::iter(ids).map(count).buffered(COUNTED_AT_ONCE);
-        counts.try_fold(0, |sum, one| async move { Ok(sum + one) }).await
     }
 
     /// Starts to delete, or to count, the documents that a filter admits, and waits at most `wait` for the

@@ -19,7 +19,7 @@ use super::given::hash_of;
 use super::limits::Limits;
 use super::second_check::check_sketch;
 use crate::engine::{
-    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, Engine, EngineError,
+    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError,
     MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
 };
 use crate::fingerprint::{Profile, Profiles, Status, signature_name};
@@ -96,7 +96,6 @@ pub(super) struct Preparation {
     /// The engine's time, by which documents expire. It never goes backwards.
     expiry_now_ms: u64,
     new_id: fn() -> DocumentId,
-    engine: Arc<Engine>,
 }
 
 impl Preparation {
@@ -115,7 +114,7 @@ impl Preparation {
         row.metadata = offered.metadata;
         row.place = offered.place.unwrap_or_default();
         offered.exported.unwrap_or_default().add_to(&mut row, &self.settings, self.now_ms)?;
-        let id = offered.id.unwrap_or_else(|| self.engine.own_id(self.new_id));
+        let id = offered.id.unwrap_or_else(self.new_id);
         let (is_keyed, settings) = (offered.is_keyed, Arc::clone(&self.settings));
         Ok(Prepared { document: Document { id, row }, is_keyed, page, is_little, settings })
     }
@@ -233,11 +232,7 @@ impl Added {
             Outcome::Created(version) | Outcome::Updated(version) | Outcome::Replaced(version, _) => {
                 Some(*version)
             }
-            Outcome::Duplicate(_)
-            | Outcome::Deleted
-            | Outcome::Absent
-            | Outcome::Elsewhere { .. }
-            | Outcome::Retry { .. } => None,
+            Outcome::Duplicate(_) | Outcome::Deleted | Outcome::Absent => None,
         };
         Ok(Added { outcome, version, ..self })
     }
@@ -315,7 +310,6 @@ impl Service {
             now_ms: self.now_ms(),
             expiry_now_ms: engine.now_ms(),
             new_id: self.surroundings.new_id,
-            engine: Arc::clone(engine),
         })
     }
 

@@ -63,10 +63,6 @@ impl Service {
         id: &DocumentId,
     ) -> Result<Document, ServiceError> {
         let engine = self.engine()?;
-        let absent = || ServiceError::NoDocument { collection: collection.name().clone(), id: id.clone() };
-        if let Some(found) = engine.get_elsewhere(collection, id).await? {
-            return found.ok_or_else(absent);
-        }
         let found = if Service::goes_aside(engine.row_bytes(collection, id)?) {
             // The text may have megabytes; reading it here would delay other requests.
             let (engine, collection, id) = (Arc::clone(engine), Arc::clone(collection), id.clone());
@@ -75,6 +71,7 @@ impl Service {
         } else {
             engine.get(collection, id)?
         };
+        let absent = || ServiceError::NoDocument { collection: collection.name().clone(), id: id.clone() };
         found.ok_or_else(absent)
     }
 

@@ -284,10 +284,6 @@ impl Service {
         part: Range<usize>,
     ) -> Result<Vec<Answer>, ServiceError> {
         let engine = self.engine()?;
-        if engine.is_part() {
-            let queries: Arc<[Query]> = queries[part].into();
-            return Ok(engine.answer_everywhere(Patience::Interactive, collection, &queries).await?);
-        }
         let (engine, collection, queries) = (Arc::clone(engine), Arc::clone(collection), Arc::clone(queries));
         let answer = move |cancel: &Cancel| {
             answered(&engine, &collection, &queries[part], WorkBudget::unlimited(cancel))

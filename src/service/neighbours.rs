@@ -47,9 +47,6 @@ impl Service {
         added: Vec<Added>,
         limit: usize,
     ) -> Result<Vec<Result<Neighbours, ServiceError>>, ServiceError> {
-        if self.engine()?.is_part() {
-            return self.neighbours_everywhere(added, limit).await;
-        }
         let service = Arc::clone(self);
         let look = move |cancel: &Cancel| {
             let mut turns = Turns::new(Patience::Bulk);
@@ -72,42 +69,12 @@ impl Service {
         Ok(self.pool.run(Patience::Bulk, look).await?)
     }
 
-    /// The same in a cluster with partitions.
-    async fn neighbours_everywhere(
-        &self,
-        added: Vec<Added>,
-        limit: usize,
-    ) -> Result<Vec<Result<Neighbours, ServiceError>>, ServiceError> {
-        let (mut all, mut queries) = (Vec::with_capacity(added.len()), Vec::new());
-        for one in &added {
-            let named = self.named(one, limit)?;
-            if named.is_none() {
-                queries.push(query_of(one, limit)?);
-            }
-            all.push(named);
-        }
-        let Some(first) = added.first() else { return Ok(Vec::new()) };
-        let queries = queries.into();
-        let engine = self.engine()?;
-        let answers = engine.answer_everywhere(Patience::Bulk, &first.written_to, &queries).await?;
-        let mut answers = answers.into_iter();
-        let mut next = || {
-            let Answer { matches, marked, .. } = answers.next().unwrap_or_default();
-            Neighbours { matches, marked }
-        };
-        Ok(all.into_iter().map(|named| Ok(named.unwrap_or_else(&mut next))).collect())
-    }
-
     /// The documents that the writer named for a duplicate or a replacement, with their metadata.
     fn named(&self, added: &Added, limit: usize) -> Result<Option<Neighbours>, ServiceError> {
         let (Outcome::Duplicate(of) | Outcome::Replaced(_, of)) = &added.outcome else { return Ok(None) };
         let mut matches: Vec<Match> = of.iter().take(limit.max(1)).cloned().collect();
         // The ids matter more: they are not kept back because a disk does not answer.
-        let engine = self.engine()?;
-        // With partitions, they have their metadata, which may be on other servers.
-        if engine.partitions().is_none()
-            && let Err(error) = engine.add_metadata(&added.written_to, &mut matches)
-        {
+        if let Err(error) = self.engine()?.add_metadata(&added.written_to, &mut matches) {
             tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
         }
         Ok(Some(Neighbours { matches, marked: 0 }))

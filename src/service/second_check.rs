@@ -274,10 +274,6 @@ impl Service {
         query: Query,
         judge: Judge,
     ) -> Result<Answer, ServiceError> {
-        self.engine()?.refuse_partitions(
-            "a cluster with partitions compares no texts or sketches: leave min_similarity out, and compare \
-             the matches with POST /compare",
-        )?;
         let (engine, collection) = (Arc::clone(self.engine()?), Arc::clone(collection));
         let work = move |cancel: &Cancel| {
             let mut found = Answer::default();

@@ -24,15 +24,12 @@ pub struct LogPosition {
     pub entry: u64,
     /// The least place of the next new document, which follows from the entries up to this one.
     pub next_place: u64,
-    /// In a cluster with partitions: the hashes of the entries after this one decide about near-duplicates.
-    pub window_after: u64,
 }
 
 impl Batch<'_> {
     /// Records that the batch is the effect of an entry of a cluster's log.
     pub fn record_position(&mut self, position: LogPosition) {
-        let LogPosition { entry, next_place, window_after } = position;
-        let value = [entry, next_place, window_after].map(u64::to_be_bytes).concat();
+        let value = [position.entry, position.next_place].map(u64::to_be_bytes).concat();
         self.writes.insert(Tree::Meta, KEY, value);
     }
 }
@@ -45,14 +42,8 @@ impl Store {
     pub fn log_position(&self) -> Result<Option<LogPosition>, StoreError> {
         let value = self.core.trees.tree(Tree::Meta).get(KEY, SeqNo::MAX)?;
         let read = |value: lsm_tree::UserValue| {
-            let damaged = || StoreError::Damaged("log position");
-            let (entry, rest) = value.split_at_checked(8).ok_or_else(damaged)?;
-            let (next_place, window_after) = rest.split_at_checked(8).ok_or_else(damaged)?;
-            Ok(LogPosition {
-                entry: codec::read_number(entry)?,
-                next_place: codec::read_number(next_place)?,
-                window_after: codec::read_number(window_after)?,
-            })
+            let (entry, next_place) = value.split_at_checked(8).ok_or(StoreError::Damaged("log position"))?;
+            Ok(LogPosition { entry: codec::read_number(entry)?, next_place: codec::read_number(next_place)? })
         };
         value.map(read).transpose()
     }

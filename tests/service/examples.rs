@@ -6,18 +6,15 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, is_cluster};
 
 /// Operations that cannot succeed on this server, with the reason.
-const EXCEPT: [(&str, &str); 4] = [
+const EXCEPT: [(&str, &str); 3] = [
     ("list_members", "the server is not one of a cluster"),
     ("copy_server", "the server is not one of a cluster"),
-    ("ask_part", "the server is not one of a cluster"),
     ("restore", "its body is a backup, a tar"),
 ];
 
-/// Operations that cannot succeed here in a cluster, whose servers answer in turns: the question to a
-/// partition, because the cluster has none; `restore`, as on a single server; and jobs that only the server
-/// knows that runs them.
-const NOT_IN_CLUSTER: [&str; 11] = [
-    "ask_part",
+/// Operations that cannot succeed here in a cluster, whose servers answer in turns: `restore`, as on a single
+/// server; and jobs that only the server knows that runs them.
+const NOT_IN_CLUSTER: [&str; 10] = [
     "begin_reindex",
     "end_reindex",
     "get_reindex",

@@ -53,7 +53,6 @@ fn routes() -> Vec<Route> {
         route(Method::POST, "/snapshots", "a"),
         route(Method::GET, "/cluster", "rwa"),
         route(Method::GET, "/cluster/copy", "a"),
-        route(Method::POST, "/cluster/part", "a"),
         route(Method::GET, "/nothing", "a"),
         route(Method::GET, "/collections/news", "rwaRWA"),
         put("/collections/news", json!({}), "aA"),

@@ -11,11 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
+use super::Idle;
 use super::entry::{Entry, Work};
 use super::replies::{Replies, WriteReply};
-use super::sift::Fate;
-use super::window::BOUNDS;
-use super::{Idle, Replica};
 use crate::engine::registry::Registry;
 use crate::engine::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
 use crate::engine::{EngineError, Operation};
@@ -23,28 +21,28 @@ use crate::ids::CollectionId;
 
 /// How long the writer waits before it tries again on a full disk.
 const PAUSE: Duration = Duration::from_millis(200);
+/// After more entries without an effect than this, or more bytes of them, the position is recorded alone.
+const IDLE_ENTRIES: usize = 1_024;
+const IDLE_BYTES: usize = 32 << 20;
 
 /// An entry to be applied.
 pub(in crate::engine) struct Apply {
     /// The position of the entry before it.
     after: u64,
-    pub(super) position: u64,
+    position: u64,
     /// Its number in the log.
     number: u64,
-    pub(super) bytes: Bytes,
+    bytes: Bytes,
     /// The entry, until it is first applied.
     entry: Option<Entry>,
-    pub(super) time_ms: u64,
+    time_ms: u64,
     /// Number of operations; `None` if the work is something else.
     operations: Option<usize>,
     /// The collections that it asks for near-duplicates.
     asked: Vec<CollectionId>,
     /// The earliest expiry of its documents.
     soonest_ms: u64,
-    pub(super) replies: Replies,
-    /// In a cluster with partitions, which operations the window refuses, and what becomes of each.
-    pub(super) refused: Option<Vec<bool>>,
-    pub(super) fates: Vec<Vec<Fate>>,
+    replies: Replies,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -76,14 +74,12 @@ impl Apply {
             asked,
             soonest_ms,
             replies,
-            refused: None,
-            fates: Vec::new(),
             _permit: permit,
         }
     }
 
     /// The work, which is read again if an attempt has used it up.
-    pub(super) fn work(&mut self) -> Work {
+    fn work(&mut self) -> Work {
         let read = || Entry::from_bytes(&self.bytes).expect("the follower has read it");
         self.entry.take().unwrap_or_else(read).work
     }
@@ -119,10 +115,7 @@ impl Attempt {
 
 impl Writer {
     /// Applies an entry, and further ones that wait.
-    pub(in crate::engine) fn apply(&mut self, mut first: Apply) {
-        if self.remembers(&mut first) {
-            return;
-        }
+    pub(in crate::engine) fn apply(&mut self, first: Apply) {
         let mut entries = self.gather_entries(first);
         let number = entries.last().map_or(0, |entry| entry.number);
         let Some(replica) = &mut self.replica else { return };
@@ -155,7 +148,7 @@ impl Writer {
         if self.last != before {
             replica.idle = Idle::default();
         }
-        let is_idle = replica.idle.entries > BOUNDS.entries || replica.idle.bytes > BOUNDS.bytes;
+        let is_idle = replica.idle.entries > IDLE_ENTRIES || replica.idle.bytes > IDLE_BYTES;
         self.shared.entry_number.store(number, Ordering::SeqCst);
         self.shared.position.send_replace((position, time_ms));
         if is_idle {
@@ -163,7 +156,7 @@ impl Writer {
         }
     }
 
-    /// Records the position alone, after many entries without an effect here: the log keeps what the servers
+    /// Records the position alone, after many entries without an effect: the log keeps what the servers
     /// have not recorded.
     fn record_position(&mut self) {
         let Some(replica) = &mut self.replica else { return };
@@ -281,8 +274,7 @@ impl Writer {
         for entry in entries.iter_mut() {
             let at_ms = Some(entry.time_ms);
             let mut of_entry = Vec::new();
-            let Work::Writes(mut writes) = entry.work() else { continue };
-            self.sift(entry, &mut writes);
+            let Work::Writes(writes) = entry.work() else { continue };
             for (collection, operations) in writes {
                 let (reply, answer) = oneshot::channel();
                 of_entry.push(answer);
@@ -300,11 +292,7 @@ impl Writer {
         // error of the store says that nothing was applied, but the next start applies them.
         if matches!(attempt, Attempt::Done) {
             acknowledgements.into_iter().for_each(|answer| answer.send(None));
-            if self.replica.as_ref().is_some_and(Replica::is_part) {
-                self.answer_parts(entries, answers);
-            } else {
-                answer_all(&self.shared.registry, entries, answers);
-            }
+            answer_all(&self.shared.registry, entries, answers);
         }
         attempt
     }

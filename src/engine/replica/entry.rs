@@ -129,8 +129,8 @@ enum WorkLayout {
     Time,
 }
 
-/// A distance, a containment, whether it replaces, and up to where it was checked.
-type RuleOfDuplicates = (u32, Option<f64>, bool, Option<u64>);
+/// A distance, a containment, and whether it replaces.
+type RuleOfDuplicates = (u32, Option<f64>, bool);
 /// A keep rule, and a distance.
 type RuleLayout = (String, Option<u32>);
 /// A document, and the other document of a pair.
@@ -255,7 +255,7 @@ impl From<Operation> for OperationLayout {
             Operation::Put { document: Document { id, row }, unless, condition } => OperationLayout::Put {
                 id: id.as_str().to_owned(),
                 row: row.into_bytes(),
-                unless: unless.map(|rule| (rule.k, rule.containment, rule.replaces, rule.seen)),
+                unless: unless.map(|rule| (rule.k, rule.containment, rule.replaces)),
                 condition: condition.into(),
             },
             Operation::Delete { id, condition } => {
@@ -270,8 +270,7 @@ impl OperationLayout {
         match self {
             OperationLayout::Put { id, row, unless, condition } => {
                 let row = Row::from_bytes(&row).map_err(|_| EntryError::Damaged("a document"))?;
-                let rule =
-                    |(k, containment, replaces, seen)| DuplicateRule { k, containment, replaces, seen };
+                let rule = |(k, containment, replaces)| DuplicateRule { k, containment, replaces };
                 let document = Document { id: read_id(&id)?, row };
                 let (unless, condition) = (unless.map(rule), condition.into());
                 Ok(Operation::Put { document, unless, condition })

@@ -21,8 +21,6 @@ pub(super) struct Follower {
     following: Arc<Following>,
     shared: Arc<Shared>,
     writer: mpsc::UnboundedSender<Command>,
-    /// The position after which the log is read: with partitions, before what is applied.
-    reads_after: u64,
     ahead: Arc<Semaphore>,
 }
 
@@ -30,9 +28,9 @@ impl Follower {
     pub(super) fn new(
         following: Arc<Following>,
         shared: Arc<Shared>,
-        (writer, reads_after): (mpsc::UnboundedSender<Command>, u64),
+        writer: mpsc::UnboundedSender<Command>,
     ) -> Follower {
-        Follower { following, shared, writer, reads_after, ahead: Arc::new(Semaphore::new(AHEAD)) }
+        Follower { following, shared, writer, ahead: Arc::new(Semaphore::new(AHEAD)) }
     }
 
     /// Runs until the engine closes, the log cannot be followed any further, or an entry cannot be read.
@@ -44,7 +42,7 @@ impl Follower {
     }
 
     async fn follow(&self) {
-        let mut position = self.reads_after;
+        let (mut position, _) = *self.shared.position.borrow();
         let mut entries = self.following.log.tail(Position(position));
         while let Some(next) = entries.next().await {
             match next {

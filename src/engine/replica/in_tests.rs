@@ -73,7 +73,7 @@ impl Log for TestLog {
 
 pub(super) fn open(dir: &Path, log: &TestLog, origin: u128) -> Result<Engine, OpenError> {
     let server = format!("s{origin}");
-    let membership = Membership { log: Arc::new(log.clone()), origin, server, part: None };
+    let membership = Membership { log: Arc::new(log.clone()), origin, server };
     Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership))
 }
 
@@ -139,7 +139,7 @@ pub(super) fn delete(number: u8) -> Operation {
 }
 
 pub(super) const SKIP: Option<DuplicateRule> =
-    Some(DuplicateRule { k: 3, containment: None, replaces: false, seen: None });
+    Some(DuplicateRule { k: 3, containment: None, replaces: false });
 
 pub(super) async fn create(engine: &Engine, collection: u8) -> Result<bool, EngineError> {
     let name = name(collection);

@@ -2,7 +2,7 @@
 //!
 //! The state of a server is a function of the entries up to its position (state-machine replication). An
 //! entry has everything that its effect depends on besides the state before it: times, ids, defaults. So all
-//! servers decide each operation equally, also `unless`, and no server asks another to apply an entry.
+//! servers decide each operation equally, also `unless`, and no server asks another.
 //!
 //! ```text
 //! callers ─▶ appender ─▶ log ─▶ follower ─▶ writer ─▶ callers
@@ -11,8 +11,7 @@
 //! ```
 //!
 //! *Invariants*
-//! - A write is acknowledged when the log has its entry, and the effect is durable on this server; with
-//!   partitions, on one that holds the document.
+//! - A write is acknowledged when the log has its entry, and the effect is durable on this server.
 //! - The writer applies every entry once, in the order of the log. After an error it applies none.
 //! - Documents that have expired at the time of an entry are removed before it. That time never decreases.
 //! - After an entry without work ([`Engine::pass_time`]) the digests of all servers are equal.
@@ -30,13 +29,9 @@ mod hidden_tests;
 #[cfg(test)]
 mod in_tests;
 mod join;
-#[cfg(test)]
-mod part_tests;
 mod replies;
-mod sift;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -48,7 +43,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
-use super::partitions::{Elsewhere, Partitions};
 use super::shared::Shared;
 use super::writer::Command;
 use super::{Engine, EngineError, OpenError};
@@ -61,8 +55,6 @@ pub use digests::StateDigest;
 use follower::Follower;
 pub use join::{JoinError, replace_data};
 use replies::Pending;
-pub(super) use sift::Decided;
-use sift::Part;
 
 /// What makes an engine a server of a cluster.
 #[derive(Clone)]
@@ -73,8 +65,6 @@ pub struct Membership {
     pub origin: u128,
     /// The name of the server.
     pub server: String,
-    /// The partitions, and the way to other servers; `None` if there is only one partition.
-    pub part: Option<(Arc<Partitions>, Arc<dyn Elsewhere>)>,
 }
 
 /// How far a server of a cluster is.
@@ -99,7 +89,7 @@ pub struct Trouble {
 
 /// What the parts of a server of a cluster share.
 pub(super) struct Following {
-    pub(super) log: Arc<dyn Log>,
+    log: Arc<dyn Log>,
     /// The writes of this server that are not answered.
     pending: Pending,
     /// This start of the server, and its name.
@@ -109,8 +99,6 @@ pub(super) struct Following {
     trouble: Mutex<Option<Trouble>>,
     /// Whether the log has little space left.
     is_full: AtomicBool,
-    /// The outcomes that other servers may ask for.
-    pub(super) decided: Arc<Decided>,
     /// Ends the follower.
     closing: Notify,
     /// The appender and the follower; `None` after they are joined.
@@ -130,14 +118,10 @@ pub(super) struct Replica {
     digest: Digest,
     /// The entry that is being applied.
     applying: Option<u64>,
-    /// The last entries, which had no effect on this server.
+    /// The last entries, which had no effect.
     idle: Idle,
     /// Whether an entry could not be applied, so that no later one may be.
     has_stopped: bool,
-    /// What a server of a cluster with partitions has in addition.
-    part: Option<Part>,
-    /// The entries after this position are read again at a start.
-    window_after: u64,
 }
 
 /// Entries without an effect: their number and their bytes.
@@ -150,7 +134,7 @@ struct Idle {
 impl Replica {
     /// The state that a store has.
     pub(super) fn of(store: &Store, origin: u128) -> Result<Replica, StoreError> {
-        let LogPosition { entry, next_place, window_after } = store.log_position()?.unwrap_or_default();
+        let LogPosition { entry, next_place } = store.log_position()?.unwrap_or_default();
         let (time_ms, digest) = (store.recorded_time()?, digests::of_all(store)?);
         Ok(Replica {
             origin,
@@ -161,31 +145,12 @@ impl Replica {
             applying: None,
             idle: Idle::default(),
             has_stopped: false,
-            part: None,
-            window_after,
         })
     }
 
     /// Whether this is the start of a server with this origin.
     pub(super) fn is_of(&self, origin: u128) -> bool {
         self.origin == origin
-    }
-
-    /// The same server in a cluster with partitions.
-    pub(super) fn with_partitions(mut self, membership: &Membership, decided: &Arc<Decided>) -> Replica {
-        if let Some((partitions, _)) = &membership.part {
-            self.part = Some(Part::new(Arc::clone(partitions), self.window_after, Arc::clone(decided)));
-        }
-        self
-    }
-
-    fn is_part(&self) -> bool {
-        self.part.is_some()
-    }
-
-    /// The position after which the log is read.
-    pub(super) fn reads_after(&self) -> u64 {
-        if self.is_part() { self.window_after } else { self.position }
     }
 
     /// The last entry that was applied, and its time.
@@ -202,9 +167,7 @@ impl Replica {
     /// only removes what has expired. So no entry is applied again after documents have expired at a later
     /// time.
     pub(super) fn recorded(&self, next_place: u64) -> LogPosition {
-        let entry = self.applying.unwrap_or(self.position);
-        let window_after = self.part.as_ref().map_or(entry, |part| part.window.complete_after());
-        LogPosition { entry, next_place, window_after }
+        LogPosition { entry: self.applying.unwrap_or(self.position), next_place }
     }
 }
 
@@ -247,9 +210,8 @@ impl Following {
         membership: Membership,
         shared: &Arc<Shared>,
         writer: mpsc::UnboundedSender<Command>,
-        (reads_after, decided): (u64, Arc<Decided>),
     ) -> (Arc<Following>, mpsc::UnboundedSender<Command>) {
-        let Membership { log, origin, server, .. } = membership;
+        let Membership { log, origin, server } = membership;
         let following = Arc::new(Following {
             log,
             pending: Pending::default(),
@@ -257,13 +219,11 @@ impl Following {
             server,
             trouble: Mutex::default(),
             is_full: AtomicBool::new(false),
-            decided,
             closing: Notify::new(),
             tasks: Mutex::default(),
         });
         let (submit, submitted) = mpsc::unbounded_channel();
-        let follower =
-            Follower::new(Arc::clone(&following), Arc::clone(shared), (writer.clone(), reads_after));
+        let follower = Follower::new(Arc::clone(&following), Arc::clone(shared), writer.clone());
         let appender = Appender::new(Arc::clone(&following), Arc::clone(shared), submitted, writer);
         let runtime = Handle::current();
         *following.tasks.lock() = Some([runtime.spawn(follower.run()), runtime.spawn(appender.run())]);
@@ -343,17 +303,6 @@ impl Engine {
     /// [`EngineError::Store`] if the store cannot be read.
     pub fn durable_position(&self) -> Result<u64, EngineError> {
         Ok(self.shared.store.log_position()?.map_or(0, |position| position.entry))
-    }
-
-    /// The entry of the log after which this server needs the log at its next start.
-    ///
-    /// # Errors
-    /// [`EngineError::Store`] if the store cannot be read.
-    pub fn needed_position(&self) -> Result<u64, EngineError> {
-        let Some(LogPosition { entry, window_after, .. }) = self.shared.store.log_position()? else {
-            return Ok(0);
-        };
-        Ok(if self.partitions().is_some() { window_after } else { entry })
     }
 
     /// Waits until this server has applied the entries of the log up to a position. A single server has no

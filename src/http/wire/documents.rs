@@ -274,9 +274,7 @@ impl From<&Outcome> for OutcomeOut {
             | Outcome::TooManyNear
             | Outcome::Deleted
             | Outcome::Absent
-            | Outcome::Refused(_)
-            | Outcome::Elsewhere { .. }
-            | Outcome::Retry { .. } => OutcomeOut::Updated,
+            | Outcome::Refused(_) => OutcomeOut::Updated,
         }
     }
 }

@@ -58,7 +58,6 @@ impl From<FilterIn> for Filter {
             metadata: filter.metadata,
             written_from_ms: filter.written_from.map(|time| time.0),
             written_before_ms: filter.written_before.map(|time| time.0),
-            partitions: None,
         }
     }
 }
