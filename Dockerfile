@@ -8,29 +8,33 @@
 ARG RUST_IMAGE=rust:1.95-slim-trixie
 ARG DEBIAN_IMAGE=debian:trixie-slim
 
-FROM ${RUST_IMAGE} AS builder
+# What Cargo needs to compile the dependencies: the manifests, and an empty library in place of each crate. The
+# next stage copies it, and is the same as before until a manifest changes.
+FROM ${RUST_IMAGE} AS manifests
 WORKDIR /build
-
-# The dependencies only, compiled for an empty program: this layer is reused until Cargo.toml, Cargo.lock or
-# .cargo change. Cargo requires every file that the manifest names, so the benchmark gets an empty one too.
-# The output for the empty program is removed: Cargo compares file times, and could consider it newer than
-# the sources.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
-RUN mkdir -p src benches/lookup \
- && touch src/lib.rs \
- && echo 'fn main() {}' | tee src/main.rs >benches/lookup/main.rs \
- && cargo build --release --locked \
- && cargo clean --release --locked --package lookalike \
- && rm -r src
+COPY crates crates
+RUN find crates -type f ! -name Cargo.toml -delete \
+ && find crates -type d -empty -delete \
+ && mkdir -p src benches/lookup \
+ && for crate in . crates/*; do mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; done \
+ && echo 'fn main() {}' | tee src/main.rs >benches/lookup/main.rs
 
-# The sources and the files that they include. Everything else has been downloaded, hence --offline. The
-# line tables that backtraces need stay in the binary, compressed, which halves its size.
-COPY assets assets
+FROM ${RUST_IMAGE} AS builder
+WORKDIR /build
+COPY --from=manifests /build .
+RUN cargo build --release --locked && rm -r src crates
+
+# The sources and the files that they include. Everything else has been downloaded, hence --offline. Cargo
+# compares file times: the sources must be newer than the output for the empty libraries. The line tables
+# that backtraces need stay in the binary, compressed, which halves its size.
 COPY console console
 COPY docs/errors.md docs/errors.md
+COPY crates crates
 COPY src src
-RUN cargo build --release --locked --offline \
+RUN find src crates -name '*.rs' -exec touch {} + \
+ && cargo build --release --locked --offline \
  && objcopy --compress-debug-sections=zlib target/release/lookalike /build/lookalike
 
 FROM ${DEBIAN_IMAGE}

@@ -36,31 +36,33 @@
 //! assert_eq!(found.len(), 1);
 //! ```
 
-pub mod backup;
-pub mod call;
+#![deny(unreachable_pub)]
+
+pub use lookalike_run::call;
+pub use lookalike_store::backup;
 pub mod cli;
 pub mod client;
 pub mod cluster;
 pub mod config;
-pub mod corpus;
-pub mod engine;
+pub use lookalike_corpus as corpus;
+pub use lookalike_engine as engine;
 pub mod eval;
-pub mod features;
-pub mod fingerprint;
+pub use lookalike_text::features;
+pub use lookalike_text::fingerprint;
 pub mod http;
-pub mod ids;
-pub mod index;
+pub use lookalike_hamming as index;
+pub use lookalike_hash as ids;
 pub mod keys;
-pub mod log;
-pub mod machine;
+pub use lookalike_log as log;
+pub use lookalike_run::machine;
 pub mod plans;
-pub mod pool;
-pub mod profiles;
+pub use lookalike_run::pool;
+pub use lookalike_text::profiles;
 pub mod random;
 pub mod server;
 pub mod service;
-pub mod snapshot;
-pub mod store;
+pub use lookalike_hamming::snapshot;
+pub use lookalike_store as store;
 pub mod telemetry;
-pub mod text;
-pub mod wording;
+pub use lookalike_text as text;
+pub use lookalike_wording as wording;

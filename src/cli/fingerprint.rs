@@ -8,13 +8,13 @@ use clap::Args;
 
 use super::Failure;
 use super::eval::OfPage;
-use super::files::{Format, doubts, is_tar, unpacked, wrong};
 use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
 use crate::http::CharsetOut;
 use crate::ids::HashForm;
 use crate::profiles;
 use crate::text::{CharsetOf, Decoded, PageText, decode, page_text};
 use crate::wording::counted;
+use lookalike_files::{Format, doubts, is_tar, unpacked, wrong};
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {

@@ -12,7 +12,6 @@ mod dedupe;
 mod eval;
 mod eval_kinds;
 mod export;
-mod files;
 mod fingerprint;
 mod healthcheck;
 mod idf;
@@ -30,12 +29,13 @@ mod vote;
 
 use std::borrow::Cow;
 use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::wording::{counted, plain};
+use crate::wording::plain;
 
 /// Exact near-duplicate lookup over HTTP.
 #[derive(Debug, Parser)]
@@ -117,18 +117,17 @@ impl Failure {
     fn new(message: impl Into<String>) -> Failure {
         Failure { message: message.into(), code: 1 }
     }
+}
 
-    /// Several errors that were found before any work.
-    fn all(problems: &[String]) -> Failure {
-        match problems {
-            [one] => Failure::new(one.clone()),
-            _ => Failure::new(format!(
-                "{}, and nothing was done\n{}",
-                counted(problems.len() as u64, "problem"),
-                problems.join("\n")
-            )),
-        }
+impl From<lookalike_files::Failure> for Failure {
+    fn from(failure: lookalike_files::Failure) -> Failure {
+        Failure::new(failure.to_string())
     }
+}
+
+/// A failure at a path.
+fn at(path: &Path, error: &std::io::Error) -> Failure {
+    lookalike_files::at(path, error).into()
 }
 
 impl From<std::io::Error> for Failure {

@@ -111,12 +111,12 @@ impl Key {
     }
 
     /// The part before the dot.
-    pub fn section(&self) -> &'static str {
+    pub(super) fn section(&self) -> &'static str {
         self.path.split_once('.').map_or(self.path, |(section, _)| section)
     }
 
     /// The part after the dot.
-    pub fn name(&self) -> &'static str {
+    pub(super) fn name(&self) -> &'static str {
         self.path.split_once('.').map_or(self.path, |(_, name)| name)
     }
 }

@@ -22,7 +22,11 @@ pub(super) struct Entry {
 
 impl Entry {
     /// A value as it was read; `None` means that it has another type than the key.
-    pub fn new(key: &'static Key, value: Option<Value>, mut given: Given) -> Result<Entry, ConfigError> {
+    pub(super) fn new(
+        key: &'static Key,
+        value: Option<Value>,
+        mut given: Given,
+    ) -> Result<Entry, ConfigError> {
         if let Some(list @ Value::Array(_)) = &value {
             // Variables and files write lists differently, and a file may use several lines.
             given.written = list.to_string();
@@ -88,7 +92,7 @@ pub(super) struct Layers(BTreeMap<&'static str, Entry>);
 
 impl Layers {
     /// The built-in defaults.
-    pub fn built_in() -> Layers {
+    pub(super) fn built_in() -> Layers {
         let defaults =
             Table::try_from(Settings::default()).expect("numbers, words and UTF-8 paths fit into TOML");
         let entry = |key: &'static Key| {
@@ -100,13 +104,13 @@ impl Layers {
     }
 
     /// Adds a layer, which overrides the earlier ones.
-    pub fn add(&mut self, layer: Vec<Entry>) {
+    pub(super) fn add(&mut self, layer: Vec<Entry>) {
         self.0.extend(layer.into_iter().map(|entry| (entry.key.path, entry)));
     }
 
     /// Checks each value alone, and then those with a lower bound. So if the bound itself is out of range,
     /// the error names the bound.
-    pub fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
         self.in_order().try_for_each(Entry::check)?;
         self.in_order().try_for_each(|entry| self.check_floor(entry))
     }
@@ -125,12 +129,12 @@ impl Layers {
     }
 
     /// The value of each key as it was written, and where, in the order of the table.
-    pub fn given(&self) -> Vec<Given> {
+    pub(super) fn given(&self) -> Vec<Given> {
         self.in_order().map(|entry| entry.given.clone()).collect()
     }
 
     /// Converts the values, which must have been checked.
-    pub fn into_settings(self) -> Settings {
+    pub(super) fn into_settings(self) -> Settings {
         let mut settings = Table::new();
         for entry in self.0.into_values() {
             let section = settings.entry(entry.key.section()).or_insert_with(|| Table::new().into());

@@ -71,7 +71,7 @@ pub(super) const ENDPOINTS: Form = Form {
 
 impl Kind {
     /// The range, if it is a number.
-    pub fn range(&self) -> Option<Range> {
+    pub(super) fn range(&self) -> Option<Range> {
         match self {
             Kind::Number(range) | Kind::Size(range) => Some(*range),
             _ => None,
@@ -79,7 +79,7 @@ impl Kind {
     }
 
     /// Completes a sentence that begins with "expected".
-    pub fn expected(&self) -> String {
+    pub(super) fn expected(&self) -> String {
         match self {
             Kind::Address => "an IP address with a port, such as \"127.0.0.1:8080\"".into(),
             Kind::Text => "a string".into(),
@@ -94,7 +94,7 @@ impl Kind {
     }
 
     /// Reads the value of a variable or flag; `None` if it is of another kind.
-    pub fn read_text(&self, text: &str) -> Option<Value> {
+    pub(super) fn read_text(&self, text: &str) -> Option<Value> {
         match self {
             Kind::Address => text.parse::<SocketAddr>().ok().map(|_| text.into()),
             Kind::Text => Some(text.into()),
@@ -109,7 +109,7 @@ impl Kind {
     }
 
     /// Reads a value of a TOML document; `None` if it is of another kind. A number in quotes is a string.
-    pub fn read_toml(&self, value: &DeValue<'_>) -> Option<Value> {
+    pub(super) fn read_toml(&self, value: &DeValue<'_>) -> Option<Value> {
         match (self, value) {
             (Kind::Number(_) | Kind::Size(_), DeValue::Integer(digits)) => {
                 i128::from_str_radix(digits.as_str(), digits.radix()).ok().map(integer)

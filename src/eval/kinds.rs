@@ -12,7 +12,7 @@ use crate::text::simplified;
 
 /// A kind of edit; rates are in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// Letters are replaced.
     Characters(usize),
     /// Letters are deleted.
@@ -66,7 +66,7 @@ pub enum Kind {
 }
 
 /// The kinds of edits that change words: the mean of their recall is the figure of a language.
-pub const EDIT_KINDS: [Kind; 27] = [
+pub(super) const EDIT_KINDS: [Kind; 27] = [
     Kind::Characters(1),
     Kind::Characters(3),
     Kind::Characters(5),
@@ -97,7 +97,7 @@ pub const EDIT_KINDS: [Kind; 27] = [
 ];
 
 /// The kinds of edits that only change how the same words are written.
-pub const SPELLING_KINDS: [Kind; 9] = [
+pub(super) const SPELLING_KINDS: [Kind; 9] = [
     Kind::Punctuation,
     Kind::NoPunctuation,
     Kind::Capitals,
@@ -111,7 +111,7 @@ pub const SPELLING_KINDS: [Kind; 9] = [
 
 impl Kind {
     /// The name of the kind, with its rate.
-    pub fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         match self {
             Kind::Characters(rate) => format!("{rate} % of letters replaced"),
             Kind::CharactersDeleted(rate) => format!("{rate} % of letters deleted"),
@@ -149,7 +149,7 @@ impl Kind {
 }
 
 /// The texts of a set, cut for edits.
-pub struct Editable<'a> {
+pub(super) struct Editable<'a> {
     texts: &'a [String],
     pieces: Vec<Vec<&'a str>>,
     /// The words of greatest TF-IDF of each text, the greatest first.
@@ -163,7 +163,7 @@ const LINE: usize = 60;
 
 impl<'a> Editable<'a> {
     /// Cuts the texts.
-    pub fn of(texts: &'a [String]) -> Editable<'a> {
+    pub(super) fn of(texts: &'a [String]) -> Editable<'a> {
         let pieces: Vec<Vec<&str>> = texts.iter().map(|text| pieces(text)).collect();
         let mut texts_with: HashMap<&str, usize> = HashMap::new();
         for pieces in &pieces {
@@ -182,7 +182,7 @@ impl<'a> Editable<'a> {
     }
 
     /// The copy of a text with this edit. It is the text itself if the edit changes nothing.
-    pub fn edited(&self, number: usize, kind: Kind, seed: u64) -> String {
+    pub(super) fn edited(&self, number: usize, kind: Kind, seed: u64) -> String {
         let mut random = Random(seed.wrapping_add((number as u64) << 20));
         let text = &self.texts[number];
         let other = (number + 1 + random.below(self.texts.len().saturating_sub(1))) % self.texts.len();

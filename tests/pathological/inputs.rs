@@ -283,7 +283,9 @@ impl Inputs {
     /// Words with thousands of different weights: for every inverse document frequency of the built-in
     /// table, its first word once, its second word twice, and so on.
     fn words_of_different_weights(&self) -> String {
-        let packed = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/idf.txt.gz")).unwrap();
+        let packed =
+            std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/text/assets/idf.txt.gz"))
+                .unwrap();
         let mut table = String::new();
         flate2::read::GzDecoder::new(packed).read_to_string(&mut table).unwrap();
         let mut words: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();

@@ -117,8 +117,8 @@ fn settings_and_keys() {
 fn snapshots() {
     let directory = crate::server::directory();
     let path = directory.path().join("some.snapshot");
-    let golden = |name: &str| std::fs::read(format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")));
-    let whole = vec![golden("format-1.snapshot").unwrap()];
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/hamming/tests/golden/format-1.snapshot");
+    let whole = vec![std::fs::read(golden).unwrap()];
     run_decoder_on_bytes(whole.clone(), 4, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         let loaded = snapshot::load(&path, &Progress::default());

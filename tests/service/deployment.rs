@@ -39,7 +39,7 @@ fn the_package_has_what_a_build_needs_and_no_tests() {
     let listed = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let files: Vec<&str> = listed.lines().collect();
-    for folder in ["assets", "console", "src"] {
+    for folder in ["console", "src"] {
         for entry in fs::read_dir(Path::new(ROOT).join(folder)).unwrap() {
             let entry = entry.unwrap();
             let name = format!("{folder}/{}", entry.file_name().to_str().unwrap());

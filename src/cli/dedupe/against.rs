@@ -11,10 +11,11 @@ use serde::Deserialize;
 
 use super::super::Failure;
 use super::super::client::{Access, Server, block_on, collection_route};
-use super::super::files::{Format, at};
 use super::inputs::Inputs;
+use crate::cli::at;
 use crate::fingerprint::{Profile, makes_the_same};
 use crate::ids::CollectionName;
+use lookalike_files::Format;
 
 /// Documents that are not to be in the output.
 #[derive(Default)]
@@ -61,7 +62,7 @@ impl Against {
         if !fetched.is_empty() {
             let inputs = Inputs::of(&fetched, Some(Format::Jsonl));
             if !inputs.problems.is_empty() {
-                return Err(Failure::all(&inputs.problems));
+                return Err(lookalike_files::Failure::all(&inputs.problems).into());
             }
             self.inputs.files.extend(inputs.files);
             self.names.extend(self.urls.iter().cloned());

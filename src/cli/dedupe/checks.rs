@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::super::files::Format;
 use super::super::{Failure, tell};
 use super::inputs::{Input, Inputs};
 use super::keep::Keep;
@@ -16,6 +15,7 @@ use super::reader::Reader;
 use super::record::Maker;
 use super::{DedupeArguments, estimate, folder, target};
 use crate::wording::counted;
+use lookalike_files::Format;
 
 /// The records that are read of each file.
 const FIRST: u32 = 100;
@@ -52,7 +52,7 @@ pub(super) fn check(
         problems.truncate(LISTED);
         problems.push(format!("and {}", counted(more as u64, "further problem")));
     }
-    if problems.is_empty() { Ok(()) } else { Err(Failure::all(&problems)) }
+    if problems.is_empty() { Ok(()) } else { Err(lookalike_files::Failure::all(&problems).into()) }
 }
 
 /// Files that cannot be read as often as the rule needs, or have no fields.

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::super::Failure;
-use super::super::files::shown_bytes;
 use super::target::Target;
+use lookalike_files::shown_bytes;
 
 /// The name of a document, for the user.
 #[derive(Serialize)]

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use memchr::memmem::Finder;
 
 use super::super::Failure;
-use super::super::files::{Counted, Format, Opens, Packing, parquet, shown};
 use super::DedupeArguments;
 use super::folder::{parent, partial_of};
 use super::inputs::{Input, Inputs};
@@ -22,6 +21,7 @@ use super::reader::Reader;
 use super::record::{Maker, Raw};
 use super::run::FIXED_BYTES;
 use crate::wording::counted;
+use lookalike_files::{Counted, Format, Opens, Packing, parquet, shown};
 
 /// How long a dry run reads.
 const DRY: Duration = Duration::from_secs(20);

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, OFlags, access};
 
-use super::super::files::{at, shown};
 use super::super::{Failure, tell};
 use super::inputs::Input;
+use crate::cli::at;
+use lookalike_files::shown;
 
 /// The first line of the lock file.
 const MARK: &str = "lookalike dedupe";

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::super::Failure;
-use super::super::files::{
+use lookalike_files::{
     self, Format, Listed, Listing, Member, Original, Packing, Reason, Skipped, Tally, each_file, format_of,
     is_tar, last_name, shown, unpacked,
 };
@@ -37,7 +37,7 @@ pub(super) struct Input {
 pub(super) struct State {
     shown: String,
     pub(super) bytes: u64,
-    file: files::State,
+    file: lookalike_files::State,
 }
 
 /// The files, and what else is to be told about the folders.
@@ -215,5 +215,5 @@ impl Input {
 
 /// The place of a file in the output.
 fn place_of(listed: &Listed) -> &Path {
-    if files::is_input(&listed.path) { Path::new("stdin.jsonl") } else { &listed.place }
+    if lookalike_files::is_input(&listed.path) { Path::new("stdin.jsonl") } else { &listed.place }
 }

@@ -5,13 +5,13 @@ use std::fs;
 use serde_json::json;
 
 use super::super::Failure;
-use super::super::files::at;
 use super::DedupeArguments;
 use super::folder::Folder;
 use super::inputs::Inputs;
 use super::keep::Keep;
 use super::record::Maker;
 use super::spool::Prints;
+use crate::cli::at;
 
 /// The file of what the prints depend on.
 const MANIFEST: &str = "manifest.json";

@@ -31,7 +31,6 @@ use encoding_rs::Encoding;
 
 use super::client::Access;
 use super::eval::OfPage;
-use super::files::{Format, charset};
 use super::fingerprint::profile;
 use super::{Failure, tell};
 use crate::fingerprint::Profile;
@@ -39,6 +38,7 @@ use crate::ids::{HashForm, KeepRule};
 use against::Against;
 use inputs::Inputs;
 use keep::Keep;
+use lookalike_files::{Format, charset};
 use record::Maker;
 
 #[derive(Debug, Args)]

@@ -14,10 +14,10 @@ use flate2::write::GzEncoder;
 use zstd::bulk::Compressor;
 
 use super::super::Failure;
-use super::super::files::at;
-use super::super::files::{Format, Packing, ascii_in, parquet};
 use super::inputs::Input;
 use super::record::{Content, Raw};
+use crate::cli::at;
+use lookalike_files::{Format, Packing, ascii_in, parquet};
 
 /// The bytes of a zstd frame before compression.
 const FRAME: usize = 4 << 20;

@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 
 use super::super::Failure;
-use super::super::files::{
+use super::inputs::Input;
+use super::record::{Content, Made, Maker, Raw};
+use lookalike_files::{
     About, Cut, Event, Format, Places, Reading, broken, check_columns, counted, each_file, unpack, unpacked,
     wrong,
 };
-use super::inputs::Input;
-use super::record::{Content, Made, Maker, Raw};
 
 /// The records and bytes of a batch, about; the lines of a block are one batch.
 const BATCH: usize = 256;

@@ -6,8 +6,6 @@ use std::convert::Infallible;
 use encoding_rs::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::files::{About, Fields, How, Reason, Record, Said, Unread, Value, Wants};
-pub(super) use super::super::files::{Content, Raw};
 use super::keep::Keep;
 use super::reader::BATCH_BYTES;
 use super::remarks::Remarks;
@@ -19,6 +17,8 @@ use crate::fingerprint::{
 use crate::http::ExportHeader;
 use crate::ids::{FormError, Hash, HashError, HashForm, SignatureShape};
 use crate::text::{PageText, page_text};
+use lookalike_files::{About, Fields, How, Reason, Record, Said, Unread, Value, Wants};
+pub(super) use lookalike_files::{Content, Raw};
 
 /// The profile whose features the second check compares, as the server does.
 const CHECKED: &str = "pairs-64";
@@ -250,6 +250,14 @@ impl Wants for Maker {
         used.into_iter().flatten().map(name).collect()
     }
 
+    fn header(&self, line: &[u8]) -> Option<Result<(), String>> {
+        let header = ExportHeader::of(line)?.ok()?;
+        Some(header.and_then(|header| self.refuses(&header)).map_or(Ok(()), Err))
+    }
+}
+
+impl Maker {
+    /// Why hashes of an export with this header are not read; `None` if they are.
     fn refuses(&self, header: &ExportHeader) -> Option<String> {
         self.hash_field.as_ref()?;
         let (own, form) = (self.profile.id().to_string(), header.form().unwrap_or_default());

@@ -384,7 +384,7 @@ impl<'a> Run<'a> {
     /// The error of a record that is another one in the second pass.
     fn changed(&self, raw: &Raw) -> Failure {
         let inputs = &self.inputs.files;
-        let known = inputs[raw.file as usize].path.check().err();
+        let known = inputs[raw.file as usize].path.check().err().map(Failure::from);
         known.unwrap_or_else(|| {
             Failure::new(format!(
                 "{}: the file changed during the run, so no output is written; start it again when no \
@@ -457,7 +457,7 @@ fn source(raw: &Raw) -> u64 {
 
 /// Checks that files are as they were when they were listed.
 fn unchanged(files: &[Input]) -> Result<(), Failure> {
-    files.iter().try_for_each(|input| input.path.check())
+    files.iter().try_for_each(|input| Ok(input.path.check()?))
 }
 
 /// The print of a document, of `--against` or of the input.

@@ -14,10 +14,11 @@ use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::Failure;
-use super::super::files::{at, shown};
 use super::remarks::Remarks;
+use crate::cli::at;
 use crate::corpus::Print;
 use crate::ids::Hash;
+use lookalike_files::shown;
 
 /// The bytes that are held before they are written.
 const HELD: usize = 1 << 20;

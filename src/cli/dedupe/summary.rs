@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
-use super::super::files::Tally;
 use crate::ids::SignatureShape;
+use lookalike_files::Tally;
 
 /// The lines of the text, and the groups among them.
 const LINES: usize = 12;

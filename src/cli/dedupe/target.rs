@@ -9,8 +9,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::super::Failure;
-use super::super::files::{at, shown};
 use super::folder::{absolute, partial_of, sync_folder_of, targets_of};
+use crate::cli::at;
+use lookalike_files::shown;
 
 /// A file that is written.
 pub(super) struct Target {

@@ -11,13 +11,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::Failure;
-use super::super::files::{Reason, Tally, Unread};
 use super::progress::Saved;
 use super::queue::{Entry, Queue, What};
 use super::report::{Report, Reported};
 use crate::client::Refusal;
 use crate::http::CharsetOut;
 use crate::wording::counted;
+use lookalike_files::{Reason, Tally, Unread};
 
 /// Bad lines that are printed, of the files and of the server each, and files that are passed over; further
 /// ones are only counted.

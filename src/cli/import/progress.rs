@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::super::files::shown;
+use lookalike_files::shown;
 
 /// The ending of its name.
 const ENDING: &str = "import-progress";

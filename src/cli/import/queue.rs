@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::super::files::Unread;
 use crate::text::CharsetOf;
+use lookalike_files::Unread;
 
 /// A record, or the end of a file that cannot be read further.
 #[derive(Debug)]

@@ -5,8 +5,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::files::{About, Content, Raw, Record, Said, Unread, Wants, fitting};
 use super::shape::{Line, Shape, WarcId};
+use lookalike_files::{About, Content, Raw, Record, Said, Unread, Wants, fitting};
 
 impl Shape {
     /// The line of a record; a blank one if it is not meant to become a document, and `None` for a part of a
@@ -86,8 +86,8 @@ mod tests {
 
     use std::io;
 
-    use super::super::super::files::{Cut, Event, Format, Places, Reading};
     use super::*;
+    use lookalike_files::{Cut, Event, Format, Places, Reading};
 
     #[derive(Parser)]
     struct Command {

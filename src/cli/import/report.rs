@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::super::Failure;
-use super::super::files::at;
+use crate::cli::at;
 use crate::http::CharsetOut;
 
 /// A line of the report.

@@ -13,13 +13,13 @@ use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
 use super::super::eval::OfPage;
-use super::super::files::{
-    Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
-    quoted,
-};
 use super::seen::Seen;
 use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
 use crate::text::CharsetOf;
+use lookalike_files::{
+    Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
+    quoted,
+};
 
 /// Members of which a document has one.
 const CONTENT: [&str; 5] = ["text", "html", "hash", "signature", "features"];
@@ -170,8 +170,8 @@ impl Wants for Shape {
         Ok(used)
     }
 
-    fn refuses(&self, _: &ExportHeader) -> Option<String> {
-        None
+    fn header(&self, line: &[u8]) -> Option<Result<(), String>> {
+        ExportHeader::of(line)?.ok().map(|_| Ok(()))
     }
 }
 
@@ -444,8 +444,8 @@ mod tests {
     use clap::Parser;
     use serde_json::{Value, json};
 
-    use super::super::super::files::{About, sha256};
     use super::*;
+    use lookalike_files::{About, sha256};
 
     #[derive(Parser)]
     struct Command {

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use tokio::sync::mpsc;
 
-use super::super::files::{
-    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, format_of, is_input,
-    is_tar, opened, shown, unpack, unpacked,
-};
 use super::super::{Failure, tell};
 use super::progress::is_progress;
 use super::queue::{Entry, Queue, What};
 use super::shape::{Line, Shape};
 use crate::http::ExportHeader;
+use lookalike_files::{
+    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, format_of, is_input,
+    is_tar, opened, shown, unpack, unpacked,
+};
 
 /// Bytes per piece of the stream.
 const PIECE: usize = 64 << 10;

@@ -12,9 +12,9 @@ use clap::Args;
 
 use super::Failure;
 use super::dedupe::size;
-use super::files::is_input;
 use crate::ids::{Hash, Word};
 use crate::plans::{Bits, Design, MOST_K, queries, random_hashes};
+use lookalike_files::is_input;
 use measure::Bench;
 
 /// The number of queries that are drawn. Fewer would stay in the cache with all the memory that they read.

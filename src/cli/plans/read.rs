@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::super::Failure;
-use super::super::files::unpacked;
 use crate::ids::Hash;
 use crate::plans::Bits;
 use crate::wording::plain;
+use lookalike_files::unpacked;
 
 /// A line that is an object. Other fields are ignored.
 #[derive(Deserialize)]

@@ -80,7 +80,7 @@ pub struct EdgeLimits {
 /// Serves requests with `answer` until `stop` resolves. Then it accepts no more connections, and each
 /// connection finishes its running request. It returns when the last connection is closed. After the drain
 /// time it aborts the open connections, and returns their number.
-pub async fn serve<F>(
+pub(super) async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request, IpAddr) -> F + Clone + Send + 'static,
     limits: EdgeLimits,

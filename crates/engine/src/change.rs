@@ -1,0 +1,380 @@
+//! Changes of a collection's settings: the requested settings and the result.
+//!
+//! A change is partial: it holds only the settings that the client wrote. The writer merges it with the
+//! settings that are current when it processes the change, so two clients that change different settings at
+//! the same time both succeed. Everything in this module is pure: the same settings and the same change give
+//! the same result.
+//!
+//! *Absent*: profiles. The caller looks up the properties of a profile and passes them as [`ProfileFacts`].
+
+use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
+use lookalike_hash::{ClusterRule, CollectionName, KeepRule, SignatureShape, Width};
+use lookalike_text::fingerprint::makes_the_same;
+
+/// The properties of a profile that a collection needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileFacts {
+    /// Its id, `name@version`.
+    pub id: String,
+    /// The width of its hashes.
+    pub width: Width,
+    /// The shape of a new collection's signatures, if the profile makes signatures. It suits the change's
+    /// threshold, if the change has one.
+    pub signatures: Option<SignatureShape>,
+    /// The default distance of a new collection.
+    pub k: u32,
+    /// The size in bytes of the sketch that documents of a new collection keep by default, if they keep one.
+    pub sketch_bytes: Option<u16>,
+}
+
+/// The settings that a client names. An omitted setting keeps its value, or gets the default in a new
+/// collection.
+#[derive(Clone, Debug)]
+pub struct CollectionChange {
+    /// The profile, if one is named.
+    pub profile: Option<ProfileFacts>,
+    /// The profile of a new collection if the change names none.
+    pub default_profile: ProfileFacts,
+    /// The distance that queries use by default.
+    pub k: Option<u32>,
+    /// The same as a similarity of signatures, 0 to 1; an alternative to `k`.
+    pub threshold: Option<f64>,
+    /// The size in bytes of the sketch that documents keep; 0 for no sketch.
+    pub sketch_bytes: Option<u16>,
+    /// Whether documents keep the grams of their texts.
+    pub passages: Option<bool>,
+    /// The most documents that may have a gram before it counts as boilerplate.
+    pub boilerplate: Option<u32>,
+    /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
+    /// of the collection.
+    pub clusters: Option<(KeepRule, Option<u32>)>,
+    /// Whether documents keep their texts.
+    pub keep_text: Option<bool>,
+    /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
+    pub expires_in: Option<Option<u64>>,
+}
+
+impl CollectionChange {
+    /// The settings after the change. If `current` is `None`, they are those of a new collection.
+    ///
+    /// # Errors
+    /// [`EngineError::SettingsConflict`] if the stored documents would not fit the settings,
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
+    pub fn merge(
+        &self,
+        name: &CollectionName,
+        current: Option<&CollectionSettings>,
+    ) -> Result<CollectionSettings, EngineError> {
+        let before = match current {
+            Some(settings) => settings.clone(),
+            None => self.fresh(),
+        };
+        let before_clusters = before.clusters.clone();
+        let mut after = CollectionSettings {
+            k: before.reach(self.k, self.threshold)?,
+            threshold: if self.k.is_some() { None } else { self.threshold.or(before.threshold) },
+            sketch_bytes: self.sketch_bytes(&before)?,
+            boilerplate: self.boilerplate(&before)?,
+            clusters: None,
+            keep_text: self.keep_text.unwrap_or(before.keep_text),
+            expires_in: self.expires_in.unwrap_or(before.expires_in),
+            ..before
+        };
+        let of_clusters = |error: EngineError| match error {
+            EngineError::Distance { k, most } => {
+                let detail =
+                    format!("k of the clusters is {k}; in this collection it ranges from 0 to {most}");
+                EngineError::Invalid { field: "clusters/k", detail }
+            }
+            other => other,
+        };
+        after.clusters = match (&self.clusters, &before_clusters) {
+            (None, before) => before.clone(),
+            (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
+            (Some((keep, k)), _) => {
+                Some(ClusterRule { keep: keep.clone(), k: after.reach(*k, None).map_err(of_clusters)? })
+            }
+        };
+        if let Some(stored) = current {
+            self.check_stored(name, stored, &after)?;
+            if let Some(profile) = &self.profile {
+                // A user-defined profile may have a new version that makes the same hashes.
+                after.profile.clone_from(&profile.id);
+            }
+        }
+        Ok(after)
+    }
+
+    /// The settings of a new collection before the other settings of the change are applied.
+    fn fresh(&self) -> CollectionSettings {
+        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
+        CollectionSettings {
+            profile: profile.id.clone(),
+            width: profile.width,
+            signatures: profile.signatures,
+            k: profile.k,
+            threshold: None,
+            sketch_bytes: profile.sketch_bytes,
+            boilerplate: None,
+            clusters: None,
+            keep_text: false,
+            expires_in: None,
+        }
+    }
+
+    /// The settings of a collection whose fingerprints are made again: those that the change names, and
+    /// otherwise those that it has. A distance of another profile means nothing, so it is then that of the
+    /// new profile, also for clusters.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
+    pub(super) fn reform(&self, current: &CollectionSettings) -> Result<CollectionSettings, EngineError> {
+        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
+        let is_same = makes_the_same(&current.profile, &profile.id);
+        let keeps_bands = is_same && self.threshold.is_none();
+        let signatures = if keeps_bands { current.signatures } else { profile.signatures };
+        let base = CollectionSettings {
+            profile: profile.id.clone(),
+            width: profile.width,
+            signatures,
+            k: if is_same { current.k } else { profile.k },
+            sketch_bytes: match (signatures, current.signatures) {
+                (Some(_), _) => None,
+                (None, Some(_)) => profile.sketch_bytes,
+                (None, None) => current.sketch_bytes,
+            },
+            ..current.clone()
+        };
+        let k = base.reach(self.k, self.threshold)?;
+        let clusters = current.clusters.clone();
+        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, ..rule } });
+        let (sketch_bytes, boilerplate) = (self.sketch_bytes(&base)?, self.boilerplate(&base)?);
+        Ok(CollectionSettings { k, sketch_bytes, boilerplate, clusters, ..base })
+    }
+
+    /// The setting of grams after the change.
+    fn boilerplate(&self, before: &CollectionSettings) -> Result<Option<u32>, EngineError> {
+        match (self.passages.unwrap_or(before.boilerplate.is_some()), self.boilerplate) {
+            (true, wanted) => Ok(Some(wanted.or(before.boilerplate).unwrap_or(BOILERPLATE))),
+            (false, None) => Ok(None),
+            (false, Some(wanted)) => {
+                let detail = format!(
+                    "boilerplate_documents is {wanted}, and the collection keeps no passages; create it with \
+                     \"passages\": true or leave boilerplate_documents out"
+                );
+                Err(EngineError::Invalid { field: "boilerplate_documents", detail })
+            }
+        }
+    }
+
+    fn sketch_bytes(&self, before: &CollectionSettings) -> Result<Option<u16>, EngineError> {
+        match self.sketch_bytes {
+            None => Ok(before.sketch_bytes),
+            Some(0) => Ok(None),
+            Some(bytes) if before.signatures.is_some() => {
+                let detail =
+                    format!("sketch_bytes is {bytes}; signatures are compared themselves, leave it out");
+                Err(EngineError::Invalid { field: "sketch_bytes", detail })
+            }
+            Some(bytes) => Ok(Some(bytes)),
+        }
+    }
+
+    /// Rejects settings that would not fit the stored documents and the index.
+    fn check_stored(
+        &self,
+        name: &CollectionName,
+        stored: &CollectionSettings,
+        after: &CollectionSettings,
+    ) -> Result<(), EngineError> {
+        let conflict = |setting, stored: String, wanted: String| {
+            Err(EngineError::SettingsConflict { name: name.clone(), setting, stored, wanted })
+        };
+        if let Some(wanted) = &self.profile {
+            if !makes_the_same(&stored.profile, &wanted.id) {
+                return conflict("profile", stored.profile.clone(), wanted.id.clone());
+            }
+            // A request that names both profile and threshold requires the bands that a new collection would
+            // get.
+            if let Some(threshold) = self.threshold
+                && stored.signatures != wanted.signatures
+            {
+                let wanted = format!("{threshold}, which takes {}", bands(wanted.signatures));
+                return conflict("threshold", bands(stored.signatures), wanted);
+            }
+        }
+        if stored.sketch_bytes != after.sketch_bytes {
+            let bytes = |sketch: Option<u16>| sketch.unwrap_or(0).to_string();
+            return conflict("sketch_bytes", bytes(stored.sketch_bytes), bytes(after.sketch_bytes));
+        }
+        if stored.clusters != after.clusters {
+            let rule = |rule: &Option<ClusterRule>| {
+                rule.as_ref()
+                    .map_or_else(|| "none".to_owned(), |rule| format!("{} at k={}", rule.keep, rule.k))
+            };
+            return conflict("clusters", rule(&stored.clusters), rule(&after.clusters));
+        }
+        let passages = |settings: &CollectionSettings| settings.boilerplate.is_some();
+        if passages(stored) != passages(after) {
+            return conflict("passages", passages(stored).to_string(), passages(after).to_string());
+        }
+        Ok(())
+    }
+}
+
+fn bands(shape: Option<SignatureShape>) -> String {
+    shape.map_or_else(|| "no bands".to_owned(), |shape| format!("{} bands of {}", shape.bands, shape.rows))
+}
+
+/// The first setting in which documents made for one collection do not fit another, with both values.
+pub(super) fn differing(
+    stored: &CollectionSettings,
+    wanted: &CollectionSettings,
+) -> Option<(&'static str, String, String)> {
+    let values = |of: &CollectionSettings| {
+        [
+            ("sketch_bytes", of.sketch_bytes.unwrap_or(0).to_string()),
+            ("passages", of.boilerplate.is_some().to_string()),
+        ]
+    };
+    if !makes_the_same(&stored.profile, &wanted.profile) {
+        return Some(("profile", stored.profile.clone(), wanted.profile.clone()));
+    }
+    let mut pairs = values(stored).into_iter().zip(values(wanted));
+    pairs.find(|(a, b)| a != b).map(|((setting, stored), (_, wanted))| (setting, stored, wanted))
+}
+
+/// A collection that was created or changed.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Whether the collection is new.
+    pub is_new: bool,
+    /// The collection immediately after the change.
+    pub info: CollectionInfo,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> CollectionName {
+        CollectionName::new("news").unwrap()
+    }
+
+    fn hashes() -> ProfileFacts {
+        ProfileFacts {
+            id: "plain@1".into(),
+            width: Width::Bits64,
+            signatures: None,
+            k: 7,
+            sketch_bytes: None,
+        }
+    }
+
+    fn minima(bands: u16, rows: u16) -> ProfileFacts {
+        let signatures = SignatureShape::of_minima(bands, rows);
+        ProfileFacts { id: "minima@1".into(), width: Width::Bits128, signatures, k: 100, sketch_bytes: None }
+    }
+
+    fn change() -> CollectionChange {
+        CollectionChange {
+            profile: None,
+            default_profile: hashes(),
+            k: None,
+            threshold: None,
+            sketch_bytes: None,
+            passages: None,
+            boilerplate: None,
+            clusters: None,
+            keep_text: None,
+            expires_in: None,
+        }
+    }
+
+    fn of_minima(shape: ProfileFacts, threshold: f64) -> CollectionChange {
+        CollectionChange { profile: Some(shape), threshold: Some(threshold), ..change() }
+    }
+
+    fn conflict(result: Result<CollectionSettings, EngineError>) -> &'static str {
+        match result {
+            Err(EngineError::SettingsConflict { setting, .. }) => setting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn changes_of_different_settings_commute() {
+        let all = [
+            CollectionChange { k: Some(3), ..change() },
+            CollectionChange { keep_text: Some(true), ..change() },
+            CollectionChange { expires_in: Some(Some(60)), ..change() },
+        ];
+        let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
+        assert_eq!((made.profile.as_str(), made.k, made.sketch_bytes), ("plain@1", 7, Some(64)));
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let merged = order
+                .iter()
+                .fold(made.clone(), |settings, at: &usize| all[*at].merge(&name(), Some(&settings)).unwrap());
+            let wanted = CollectionSettings { k: 3, keep_text: true, expires_in: Some(60), ..made.clone() };
+            assert_eq!(merged, wanted);
+        }
+        let never = CollectionChange { expires_in: Some(None), ..change() };
+        let expiring = CollectionSettings { expires_in: Some(60), ..made.clone() };
+        assert_eq!(never.merge(&name(), Some(&expiring)).unwrap(), made);
+        assert_eq!(change().merge(&name(), Some(&expiring)).unwrap(), expiring);
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_stored_documents_conflict() {
+        let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
+        let other = CollectionChange { sketch_bytes: Some(32), ..change() };
+        assert_eq!(conflict(other.merge(&name(), Some(&made))), "sketch_bytes");
+        let none = CollectionChange { sketch_bytes: Some(0), ..change() };
+        assert_eq!(conflict(none.merge(&name(), Some(&made))), "sketch_bytes");
+        let passages = |on: bool| CollectionChange { passages: Some(on), ..change() };
+        let with = passages(true).merge(&name(), None).unwrap();
+        assert_eq!((with.boilerplate, made.boilerplate), (Some(BOILERPLATE), None));
+        assert_eq!(conflict(passages(false).merge(&name(), Some(&with))), "passages");
+        assert_eq!(conflict(passages(true).merge(&name(), Some(&made))), "passages");
+        let fewer = CollectionChange { boilerplate: Some(7), ..change() };
+        assert_eq!(fewer.merge(&name(), Some(&with)).unwrap().boilerplate, Some(7));
+        assert!(fewer.merge(&name(), Some(&made)).unwrap_err().is_of_question());
+        let other = CollectionChange { profile: Some(minima(16, 8)), ..change() };
+        assert_eq!(conflict(other.merge(&name(), Some(&made))), "profile");
+        let own = |id: &str| ProfileFacts { id: id.into(), ..hashes() };
+        let house = CollectionChange { profile: Some(own("house@1+00000000000000ff")), ..change() };
+        let house = house.merge(&name(), None).unwrap();
+        let renumbered = CollectionChange { profile: Some(own("house@2+00000000000000ff")), ..change() };
+        assert_eq!(
+            renumbered.merge(&name(), Some(&house)).unwrap().profile,
+            "house@2+00000000000000ff",
+            "the hashes are the same"
+        );
+    }
+
+    #[test]
+    fn a_threshold_with_its_profile_requires_bands_and_alone_sets_a_distance() {
+        let made = of_minima(minima(25, 8), 0.8).merge(&name(), None).unwrap();
+        assert_eq!(made.signatures, SignatureShape::of_minima(25, 8));
+        assert_eq!(of_minima(minima(25, 8), 0.8).merge(&name(), Some(&made)).unwrap(), made);
+        assert_eq!(conflict(of_minima(minima(50, 4), 0.5).merge(&name(), Some(&made))), "threshold");
+        let nearer = CollectionChange { threshold: Some(0.9), ..change() };
+        let nearer = nearer.merge(&name(), Some(&made)).unwrap();
+        assert!(nearer.k < made.k && nearer.signatures == made.signatures, "{nearer:?}");
+        assert_eq!((made.threshold, nearer.threshold), (Some(0.8), Some(0.9)));
+        assert_eq!(change().merge(&name(), Some(&nearer)).unwrap(), nearer);
+        let by_distance = CollectionChange { k: Some(nearer.k), ..change() };
+        assert_eq!(by_distance.merge(&name(), Some(&nearer)).unwrap().threshold, None);
+        let sketched = CollectionChange { sketch_bytes: Some(8), ..change() };
+        assert!(matches!(sketched.merge(&name(), Some(&made)), Err(EngineError::Invalid { .. })));
+        for wrong in [
+            CollectionChange { threshold: Some(1.5), ..change() },
+            CollectionChange { threshold: Some(0.5), k: Some(1), ..change() },
+            CollectionChange { k: Some(201), ..change() },
+        ] {
+            assert!(wrong.merge(&name(), Some(&made)).unwrap_err().is_of_question(), "{wrong:?}");
+        }
+        let of_hashes = CollectionChange { threshold: Some(0.5), ..change() }.merge(&name(), None);
+        assert!(matches!(of_hashes, Err(EngineError::Invalid { field: "threshold", .. })));
+    }
+}

@@ -1,0 +1,371 @@
+//! Reading clusters: that of a document, one with its members, and all in an order.
+//!
+//! Every answer comes from one view. What ranks before the first task is decided, and no task that is done
+//! later changes it; anything else is reported as pending.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::slice;
+
+use super::registry::Collection;
+use super::writer::Command;
+use super::{Engine, EngineError};
+use lookalike_hash::{CollectionId, CollectionName, DocumentId, Hash, KeepRule};
+use lookalike_store::{Cluster, ClusterState, Clusters, Membership, Rank, StoreError, View};
+
+/// Maximum number of clusters that are read to find those of a minimum size in the order of their numbers.
+const READ: usize = 10_000;
+/// The number of copies that are read at once.
+const COPIES: usize = 64;
+
+/// The cluster of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It is not decided yet.
+    Pending,
+    /// It is in this cluster.
+    In {
+        /// The number of the cluster.
+        cluster: u64,
+        /// The document that represents it.
+        representative: DocumentId,
+        /// The distance to that document.
+        distance: u32,
+    },
+}
+
+/// An order of clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterOrder {
+    /// The largest first.
+    #[default]
+    Size,
+    /// The newest first.
+    Newest,
+}
+
+/// Which clusters are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterQuery {
+    /// The order.
+    pub order: ClusterOrder,
+    /// The least size.
+    pub min_size: u64,
+    /// Those after the one of this size and number.
+    pub after: Option<(u64, u64)>,
+    /// The most clusters in the answer.
+    pub limit: usize,
+}
+
+/// A cluster in an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCluster {
+    /// Its number.
+    pub number: u64,
+    /// The document that represents it.
+    pub representative: DocumentId,
+    /// The number of documents in it.
+    pub size: u64,
+}
+
+impl FoundCluster {
+    fn of(number: u64, cluster: Cluster) -> FoundCluster {
+        FoundCluster { number, representative: cluster.representative.id, size: cluster.size }
+    }
+}
+
+/// Clusters in an order.
+#[derive(Clone, Debug)]
+pub struct ClusterPage {
+    /// The clusters.
+    pub clusters: Vec<FoundCluster>,
+    /// The position after which the next page begins, if there may be more.
+    pub next: Option<(u64, u64)>,
+    /// The number of tasks that may change clusters.
+    pub pending: u64,
+}
+
+/// A member of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its rank.
+    pub rank: Rank,
+    /// The distance to the representative.
+    pub distance: u32,
+}
+
+/// A cluster with some of its members.
+#[derive(Clone, Debug)]
+pub struct ClusterMembers {
+    /// The cluster.
+    pub cluster: FoundCluster,
+    /// The members in the order of their ranks, without the representative.
+    pub members: Vec<Member>,
+    /// Whether more members follow.
+    pub has_more: bool,
+    /// Whether tasks may change the cluster.
+    pub is_pending: bool,
+}
+
+impl Engine {
+    /// Begins to build the clusters of a collection by this rule, at this distance or that of the
+    /// collection; with `None`, to remove them.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`], [`EngineError::Distance`], and those of a write.
+    pub async fn put_clusters(
+        &self,
+        name: &CollectionName,
+        rule: Option<(KeepRule, Option<u32>)>,
+    ) -> Result<(), EngineError> {
+        let name = name.clone();
+        self.command(|reply| Command::PutClusters { name, rule, reply }).await
+    }
+
+    /// The cluster of a document; `None` if there is no such document, or if the collection has no clusters.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn placement(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<Placement>, EngineError> {
+        Ok(self.placements(collection, slice::from_ref(id))?.pop().flatten())
+    }
+
+    /// The same for several documents, in their order and from one view.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn placements(
+        &self,
+        collection: &Collection,
+        ids: &[DocumentId],
+    ) -> Result<Vec<Option<Placement>>, EngineError> {
+        if !collection.has_clusters() {
+            return Ok(vec![None; ids.len()]);
+        }
+        let expires = self.shared.expiry_is_due();
+        let (view, now_ms) = (self.shared.store.view(), self.now_ms());
+        let placements = Placements::of(&view, collection, expires)?;
+        let of = |id: &DocumentId| {
+            if view.row_head(collection.id, id)?.is_none_or(|row| row.has_lapsed(now_ms)) {
+                return Ok(None);
+            }
+            Ok(Some(placements.of_document(id)?))
+        };
+        ids.iter().map(of).collect()
+    }
+
+    /// Clusters in an order.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn clusters(
+        &self,
+        collection: &Collection,
+        query: &ClusterQuery,
+    ) -> Result<ClusterPage, EngineError> {
+        let expires = self.shared.expiry_is_due();
+        let view = self.shared.store.view();
+        let clusters = Clusters::of(&view, collection.id);
+        let state = clusters.state()?;
+        let pending = state.tasks.max(u64::from(expires));
+        let (mut found, mut next) = (Vec::new(), None);
+        if state.is_beginning() {
+            return Ok(ClusterPage { clusters: found, next, pending });
+        }
+        match query.order {
+            ClusterOrder::Size => {
+                let page = clusters.by_size(query.after, query.limit + 1)?;
+                for (size, number) in page.into_iter().take_while(|(size, _)| *size >= query.min_size) {
+                    if found.len() == query.limit {
+                        next = found.last().map(|last: &FoundCluster| (last.size, last.number));
+                        break;
+                    }
+                    let cluster = clusters.cluster(number)?;
+                    found
+                        .extend(cluster.map(|cluster| FoundCluster::of(number, Cluster { size, ..cluster })));
+                }
+            }
+            ClusterOrder::Newest => {
+                let mut last = None;
+                for (read, entry) in clusters.newest(query.after.map(|(_, number)| number)).enumerate() {
+                    let (number, cluster) = entry?;
+                    if found.len() == query.limit || read == READ {
+                        next = last;
+                        break;
+                    }
+                    last = Some((cluster.size, number));
+                    if cluster.size >= query.min_size {
+                        found.push(FoundCluster::of(number, cluster));
+                    }
+                }
+            }
+        }
+        Ok(ClusterPage { clusters: found, next, pending })
+    }
+
+    /// A cluster with its members after a rank; `None` if there is no such cluster.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn cluster(
+        &self,
+        collection: &Collection,
+        number: u64,
+        after: Option<&Rank>,
+        limit: usize,
+    ) -> Result<Option<ClusterMembers>, EngineError> {
+        let expires = self.shared.expiry_is_due();
+        let view = self.shared.store.view();
+        let clusters = Clusters::of(&view, collection.id);
+        let state = clusters.state()?;
+        let Some(cluster) = clusters.cluster(number)?.filter(|_| !state.is_beginning()) else {
+            return Ok(None);
+        };
+        let mut found = members(&clusters, number, &cluster, after, limit + 1)?;
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        // A task at any rank may take a member away, or add one.
+        let is_pending = expires || state.tasks > 0;
+        let members = found.into_iter().map(|(rank, distance)| Member { rank, distance }).collect();
+        Ok(Some(ClusterMembers { cluster: FoundCluster::of(number, cluster), members, has_more, is_pending }))
+    }
+}
+
+/// Reads the clusters of documents from one view.
+pub(super) struct Placements<'v, 's> {
+    clusters: Clusters<'v, 's>,
+    state: ClusterState,
+    /// Whether a document may have expired before the view was taken, and still be in it.
+    expires: bool,
+}
+
+impl<'v, 's> Placements<'v, 's> {
+    pub(super) fn of(
+        view: &'v View<'s>,
+        collection: &Collection,
+        expires: bool,
+    ) -> Result<Placements<'v, 's>, StoreError> {
+        let clusters = Clusters::of(view, collection.id);
+        let state = clusters.state()?;
+        Ok(Placements { clusters, state, expires })
+    }
+
+    /// The cluster of a document of the view.
+    pub(super) fn of_document(&self, id: &DocumentId) -> Result<Placement, StoreError> {
+        if self.expires || self.state.is_beginning() {
+            return Ok(Placement::Pending);
+        }
+        let Some(document) = self.clusters.document(id)? else { return Ok(Placement::Pending) };
+        // A task may change what is decided about documents of its rank and after it.
+        if self.state.tasks > 0 && self.state.first <= (document.key, document.place) {
+            return Ok(Placement::Pending);
+        }
+        let copies = self.clusters.copies(&document.copies(id))?;
+        let part = copies.and_then(|copies| {
+            let part = copies.part_of(&document.rank(id));
+            copies.parts.into_iter().nth(part)
+        });
+        let Some(Membership { cluster: number, distance }) = part.and_then(|part| part.of) else {
+            return Ok(Placement::Pending);
+        };
+        Ok(self.clusters.cluster(number)?.map_or(Placement::Pending, |cluster| Placement::In {
+            cluster: number,
+            representative: cluster.representative.id,
+            distance,
+        }))
+    }
+}
+
+/// Whether a document represents a cluster.
+pub(super) fn represents(
+    view: &View<'_>,
+    collection: CollectionId,
+    id: &DocumentId,
+) -> Result<bool, StoreError> {
+    let clusters = Clusters::of(view, collection);
+    let Some(document) = clusters.document(id)? else { return Ok(false) };
+    let copies = clusters.copies(&document.copies(id))?;
+    Ok(copies.is_some_and(|copies| copies.represents && copies.parts[0].first.id == *id))
+}
+
+/// Copies in a cluster, some of which were read.
+struct Source {
+    hash: Hash,
+    distance: u32,
+    /// Those that were read.
+    read: VecDeque<Rank>,
+    /// Whether there may be more, and the rank before which they are.
+    #[allow(clippy::option_option, reason = "no more, more from the beginning, or more from a rank")]
+    more: Option<Option<Rank>>,
+}
+
+impl Source {
+    /// Takes the next document.
+    fn next(&mut self, clusters: &Clusters<'_, '_>, after: &Rank) -> Result<Option<Rank>, StoreError> {
+        if let (true, Some(end)) = (self.read.is_empty(), &self.more) {
+            let range = (std::ops::Bound::Excluded(after), end.as_ref());
+            self.read = clusters.ranks(self.hash, range, COPIES, false)?.into();
+            self.more.take_if(|_| self.read.len() < COPIES);
+        }
+        Ok(self.read.pop_front())
+    }
+}
+
+/// The first members of a cluster in the order of their ranks, after a rank, and their distances. They are in
+/// the order in which they come from the copies that the cluster has.
+fn members(
+    clusters: &Clusters<'_, '_>,
+    number: u64,
+    cluster: &Cluster,
+    after: Option<&Rank>,
+    most: usize,
+) -> Result<Vec<(Rank, u32)>, StoreError> {
+    let mut sources: BTreeMap<Rank, Source> = BTreeMap::new();
+    let after = after.unwrap_or(&cluster.representative).max(&cluster.representative).clone();
+    let copies = clusters.copies(&cluster.of)?;
+    if copies.is_some_and(|copies| copies.count() > 1) {
+        let more = Some(None);
+        let mut own = Source { hash: cluster.of.hash, distance: 0, read: VecDeque::new(), more };
+        if let Some(rank) = own.next(clusters, &after)? {
+            sources.insert(rank, own);
+        }
+    }
+    let mut found = Vec::new();
+    let mut parts = clusters.all_parts(number).peekable();
+    while found.len() < most {
+        // Only the parts that begin before the next member are needed.
+        while let Some(part) = parts.next_if(|part| {
+            let first = part.as_ref().map(|part| &part.first);
+            first.map_or(true, |first| sources.first_key_value().is_none_or(|(next, _)| first < next))
+        }) {
+            let part = part?;
+            if part.first <= after && !part.has_several {
+                continue;
+            }
+            let mut more = None;
+            if part.has_several {
+                let copies = clusters.copies(&part.of)?;
+                let later = copies.and_then(|copies| {
+                    copies.parts.into_iter().map(|part| part.first).find(|first| *first > part.first)
+                });
+                more = Some(later);
+            }
+            let (hash, distance) = (part.of.hash, part.distance);
+            let mut source = Source { hash, distance, read: VecDeque::new(), more };
+            let first = if part.first > after { Some(part.first) } else { source.next(clusters, &after)? };
+            if let Some(first) = first {
+                sources.insert(first, source);
+            }
+        }
+        let Some((rank, mut source)) = sources.pop_first() else { break };
+        let distance = source.distance;
+        if let Some(next) = source.next(clusters, &rank)? {
+            sources.insert(next, source);
+        }
+        found.push((rank, distance));
+    }
+    Ok(found)
+}

@@ -1,0 +1,159 @@
+//! The side of the caller that fills a hidden collection.
+//!
+//! In a cluster each step is an entry of the log, and is done when this server has applied it. A step that
+//! the log does not take is tried again for about a minute; one whose outcome is unknown ends the work.
+//!
+//! *Guarantee*: a collection whose [`Filler`] is dropped before the end is discarded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::collections::info;
+use super::hidden::HiddenWork;
+use super::intake::{logged, parts};
+use super::registry::Collection;
+use super::replica::Following;
+use super::shared::Shared;
+use super::writer::Command;
+use super::{CollectionChange, CollectionInfo, Engine, EngineError, Operation};
+use lookalike_hash::{CollectionId, Mark};
+use lookalike_store::{CollectionRecord, HiddenRecord};
+
+/// Approximate bytes of the documents in an entry, without compression. An entry has at most 1 MiB.
+const ENTRY_BYTES: usize = 512 << 10;
+/// Maximum number of marks in an entry.
+const ENTRY_MARKS: usize = 500;
+/// How often a step is tried that the log does not take, and the pause in between.
+const ATTEMPTS: usize = 60;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a caller needs to fill hidden collections.
+#[derive(Clone)]
+pub(super) struct Access {
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedSender<Command>,
+    following: Option<Arc<Following>>,
+}
+
+/// A hidden collection that this process fills. Dropping it before [`Filler::finish`] discards it.
+pub(super) struct Filler {
+    access: Access,
+    pub(super) target: Arc<Collection>,
+    is_done: bool,
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let work = HiddenWork::Abandon { target: self.target.id };
+            let _ = self.access.commands.send(Command::Hidden { work, reply: None });
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn access(&self) -> Access {
+        Access {
+            shared: Arc::clone(&self.shared),
+            commands: self.commands.clone(),
+            following: self.following.clone(),
+        }
+    }
+}
+
+impl Access {
+    /// Creates a hidden collection, which will replace `source` if there is one.
+    pub(super) async fn begin(
+        self,
+        record: CollectionRecord,
+        source: Option<CollectionId>,
+    ) -> Result<Filler, EngineError> {
+        self.admit()?;
+        let following = self.following.as_deref();
+        let (owner, server) = following.map_or((0, String::new()), Following::identity);
+        let hidden = HiddenRecord { record, owner, server, source, is_frozen: false };
+        let target = self.send(HiddenWork::Begin(Box::new(hidden))).await?;
+        Ok(Filler { access: self, target: target.ok_or(EngineError::Discarded)?, is_done: false })
+    }
+
+    /// Refuses documents if memory or the log has little space left.
+    fn admit(&self) -> Result<(), EngineError> {
+        self.shared.budget.admit(true)?;
+        self.following.as_ref().map_or(Ok(()), |following| following.admit_bulk())
+    }
+
+    async fn send(&self, work: HiddenWork) -> Result<Option<Arc<Collection>>, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        let command = Command::Hidden { work, reply: Some(reply) };
+        self.commands.send(command).map_err(|_| EngineError::Closed)?;
+        answer.await.map_err(|_| EngineError::Closed)?
+    }
+}
+
+impl Filler {
+    /// Applies operations to the documents.
+    pub(super) async fn fill(&self, operations: Vec<Operation>) -> Result<(), EngineError> {
+        self.access.shared.budget.admit(true)?;
+        let most = if self.access.following.is_some() { ENTRY_BYTES } else { usize::MAX };
+        for operations in parts(operations, most, logged) {
+            self.step(HiddenWork::Fill { target: self.target.id, operations }).await?;
+        }
+        Ok(())
+    }
+
+    /// Adds marks.
+    pub(super) async fn mark(&self, marks: Vec<(Mark, u64)>) -> Result<(), EngineError> {
+        for marks in marks.chunks(ENTRY_MARKS).map(<[_]>::to_vec) {
+            self.step(HiddenWork::Mark { target: self.target.id, marks }).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes marks.
+    pub(super) async fn unmark(&self, marks: Vec<Mark>) -> Result<(), EngineError> {
+        for marks in marks.chunks(ENTRY_MARKS).map(<[_]>::to_vec) {
+            self.step(HiddenWork::Unmark { target: self.target.id, marks }).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the collection that will be replaced accept no writes, or accept them again.
+    pub(super) async fn freeze(&self, is_frozen: bool) -> Result<(), EngineError> {
+        self.step(HiddenWork::Freeze { target: self.target.id, is_frozen }).await
+    }
+
+    /// Makes the collection visible.
+    pub(super) async fn finish(
+        mut self,
+        change: Option<Arc<CollectionChange>>,
+    ) -> Result<CollectionInfo, EngineError> {
+        // Read before: an error afterwards would report what succeeded as failed.
+        let documents = self.access.shared.store.documents(self.target.id)?;
+        self.step(HiddenWork::Finish { target: self.target.id, change }).await?;
+        self.is_done = true;
+        Ok(info(&self.target, documents))
+    }
+
+    async fn step(&self, work: HiddenWork) -> Result<(), EngineError> {
+        let Some(following) = &self.access.following else {
+            return self.access.send(work).await.map(drop);
+        };
+        for _ in 1..ATTEMPTS {
+            let full = if work.needs_space() { following.admit_bulk().err() } else { None };
+            let sent = match full {
+                None => self.access.send(work.clone()).await,
+                Some(full) => Err(full),
+            };
+            match sent {
+                Err(EngineError::LogUnavailable(reason)) => {
+                    tracing::debug!(reason, "a restore or reindex waits for the log of the cluster");
+                    tokio::time::sleep(PAUSE).await;
+                }
+                done => return done.map(drop),
+            }
+        }
+        self.access.send(work).await.map(drop)
+    }
+}

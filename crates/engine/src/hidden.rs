@@ -1,0 +1,374 @@
+//! Hidden collections: they are filled while no query sees them, by a restore or by a reindex, and then get
+//! their name at once.
+//!
+//! The store lists the number of such a collection as that of a deleted one, so the next start of a single
+//! server removes it. In a cluster the same work is in the log, and every server has the collection; there it
+//! survives restarts, and an entry discards it when the server that fills it is gone.
+//!
+//! *Invariants*
+//! - Each kind of work is one commit, whose effect depends on the store and the work alone.
+//! - A hidden collection is in the registry never, and in every digest of a cluster.
+//! - One that nobody fills any more is discarded: by the drop of its `Filler`, and in a cluster again and
+//!   again until the log has the entry.
+//!
+//! *Absent*: who fills it (`filler`), and with what (`restore`, `reindex`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::planning::Plan;
+use super::registry::Collection;
+use super::writer::Writer;
+use super::{CollectionChange, EngineError, Operation};
+use lookalike_hash::{CollectionId, CollectionName, Mark};
+use lookalike_store::{Change, ClusterChanges, HiddenRecord};
+
+/// How long the owner of a hidden collection must be absent from the list of servers. One that has lost its
+/// lease is on the list again when it next reports, after two seconds.
+const CERTAIN: Duration = Duration::from_secs(5);
+
+/// What is done to a hidden collection.
+#[derive(Clone, Debug)]
+pub(super) enum HiddenWork {
+    /// Create it, with the next number. From now on this server records what changes in the collection that
+    /// it will replace.
+    Begin(Box<HiddenRecord>),
+    /// Apply operations to its documents.
+    Fill { target: CollectionId, operations: Vec<Operation> },
+    /// Add marks, each made at a time in milliseconds since 1970-01-01 UTC.
+    Mark { target: CollectionId, marks: Vec<(Mark, u64)> },
+    /// Remove marks.
+    Unmark { target: CollectionId, marks: Vec<Mark> },
+    /// Accept no writes to the collection that it will replace, or accept them again.
+    Freeze { target: CollectionId, is_frozen: bool },
+    /// Make it visible; in place of another one with the settings that this change gives to that one.
+    Finish { target: CollectionId, change: Option<Arc<CollectionChange>> },
+    /// Discard it, unless it is visible.
+    Abandon { target: CollectionId },
+}
+
+impl HiddenWork {
+    /// Whether it adds or changes records of collections, and not their content alone.
+    pub(super) fn changes_records(&self) -> bool {
+        use HiddenWork::{Fill, Mark, Unmark};
+        !matches!(self, Fill { .. } | Mark { .. } | Unmark { .. })
+    }
+
+    /// Whether it waits while the log has little space left: that which needs space, and that after which
+    /// writes are refused until the rest is done.
+    pub(super) fn needs_space(&self) -> bool {
+        use HiddenWork::{Fill, Freeze, Mark};
+        matches!(self, Fill { .. } | Mark { .. } | Freeze { is_frozen: true, .. })
+    }
+}
+
+/// The answer has the collection, unless there is none to discard.
+pub(super) type HiddenReply = oneshot::Sender<Result<Option<Arc<Collection>>, EngineError>>;
+
+/// A hidden collection in memory.
+pub(super) struct Hidden {
+    pub(super) record: HiddenRecord,
+    /// Another holder is a `Filler`, or an answer on its way to one.
+    pub(super) collection: Arc<Collection>,
+    /// Since when its owner is absent from the list of servers, or the entry that discards it was wanted.
+    absent: Option<Instant>,
+}
+
+impl Hidden {
+    pub(super) fn of(record: HiddenRecord, collection: Arc<Collection>) -> Hidden {
+        Hidden { record, collection, absent: None }
+    }
+}
+
+/// The hidden collections. The writer adds and removes them; the lock is held for the time of a search.
+#[derive(Default)]
+pub(super) struct HiddenCollections(Mutex<BTreeMap<CollectionId, Hidden>>);
+
+impl HiddenCollections {
+    pub(super) fn add(&self, hidden: Hidden) {
+        self.0.lock().insert(hidden.record.record.id, hidden);
+    }
+
+    fn remove(&self, id: CollectionId) {
+        self.0.lock().remove(&id);
+    }
+
+    pub(super) fn has(&self, id: CollectionId) -> bool {
+        self.0.lock().contains_key(&id)
+    }
+
+    fn get(&self, id: CollectionId) -> Option<(HiddenRecord, Arc<Collection>)> {
+        self.0.lock().get(&id).map(|hidden| (hidden.record.clone(), Arc::clone(&hidden.collection)))
+    }
+
+    /// The collection with this number.
+    ///
+    /// # Errors
+    /// [`EngineError::Discarded`] if it was discarded.
+    pub(super) fn find(&self, id: CollectionId) -> Result<(HiddenRecord, Arc<Collection>), EngineError> {
+        self.get(id).ok_or(EngineError::Discarded)
+    }
+
+    /// Whether a collection accepts no writes because it is about to be replaced.
+    pub(super) fn has_frozen(&self, source: CollectionId) -> bool {
+        self.0.lock().values().any(|hidden| hidden.record.source == Some(source) && hidden.record.is_frozen)
+    }
+
+    /// The owner of the collection that will replace this one, and the name of its server.
+    pub(super) fn owner_for(&self, source: CollectionId) -> Option<(u128, String)> {
+        let hidden = self.0.lock();
+        let found = hidden.values().find(|hidden| hidden.record.source == Some(source));
+        found.map(|hidden| (hidden.record.owner, hidden.record.server.clone()))
+    }
+
+    /// Those of this owner that nobody fills any more.
+    pub(super) fn unwanted(&self, owner: u128) -> Vec<CollectionId> {
+        let hidden = self.0.lock();
+        let unwanted = hidden
+            .iter()
+            .filter(|(_, hidden)| hidden.record.owner == owner && Arc::strong_count(&hidden.collection) == 1);
+        unwanted.map(|(id, _)| *id).collect()
+    }
+
+    /// Those of other owners that are absent from the list of servers for some time. Each is returned once
+    /// in this time.
+    pub(super) fn orphaned(&self, own: u128, live: &[u128], now: Instant) -> Vec<CollectionId> {
+        let mut orphaned = Vec::new();
+        for (id, hidden) in self.0.lock().iter_mut() {
+            if hidden.record.owner == own || live.contains(&hidden.record.owner) {
+                hidden.absent = None;
+                continue;
+            }
+            let since = *hidden.absent.get_or_insert(now);
+            if now.duration_since(since) >= CERTAIN {
+                hidden.absent = Some(now);
+                orphaned.push(*id);
+            }
+        }
+        orphaned
+    }
+}
+
+impl Writer {
+    /// Changes a hidden collection of a single server, and answers.
+    pub(super) fn do_hidden(&mut self, work: HiddenWork, reply: Option<HiddenReply>) {
+        let begins = matches!(work, HiddenWork::Begin(_));
+        let done = self.change_hidden(work);
+        let unread = reply.and_then(|reply| reply.send(done).err());
+        if let (Some(Ok(Some(target))), true) = (unread, begins) {
+            // Nobody is there to fill it.
+            let _ = self.abandon_hidden(target.id);
+        }
+    }
+
+    /// Changes a hidden collection.
+    pub(super) fn change_hidden(&mut self, work: HiddenWork) -> Result<Option<Arc<Collection>>, EngineError> {
+        // A single server discards without a write, also when the disk is full.
+        let is_written = self.replica.is_some() || !matches!(work, HiddenWork::Abandon { .. });
+        if is_written {
+            self.refuse_read_only()?;
+        }
+        match work {
+            HiddenWork::Begin(wanted) => self.begin_hidden(*wanted).map(Some),
+            HiddenWork::Fill { target, operations } => self.fill_hidden(target, operations).map(Some),
+            HiddenWork::Mark { target, marks } => self.mark_hidden(target, marks).map(Some),
+            HiddenWork::Unmark { target, marks } => self.unmark_hidden(target, marks).map(Some),
+            HiddenWork::Freeze { target, is_frozen } => self.freeze_source(target, is_frozen).map(Some),
+            HiddenWork::Finish { target, change } => self.finish_hidden(target, change.as_deref()).map(Some),
+            HiddenWork::Abandon { target } => self.abandon_hidden(target).map(|()| None),
+        }
+    }
+
+    /// Whether this server fills a hidden collection.
+    fn is_own(&self, record: &HiddenRecord) -> bool {
+        self.replica.as_ref().is_none_or(|replica| replica.is_of(record.owner))
+    }
+
+    fn begin_hidden(&mut self, wanted: HiddenRecord) -> Result<Arc<Collection>, EngineError> {
+        let (shared, name) = (Arc::clone(&self.shared), &wanted.record.name);
+        if let Some(source) = wanted.source {
+            self.shared.registry.refuse_other(name, source)?;
+            if let Some((_, server)) = shared.hidden.owner_for(source) {
+                return Err(EngineError::ReindexedBy { name: name.clone(), server });
+            }
+        } else {
+            self.refuse_existing(name)?;
+        }
+        let mut hidden = wanted;
+        hidden.record.id = shared.store.next_collection_id()?;
+        let id = hidden.record.id;
+        let mut batch = shared.store.batch()?;
+        batch.begin_restore(id, hidden.record.width);
+        if self.replica.is_some() {
+            batch.set_hidden(&hidden);
+        }
+        batch.log(Change::CollectionChanged(id));
+        self.commit_or_fail(batch, &[].into(), &[])?;
+        if let Some(source) = hidden.source.filter(|_| self.is_own(&hidden)) {
+            self.followed.insert(source, super::Followed::default());
+        }
+        let collection = Collection::empty(hidden.record.clone()).remade(hidden.source.is_some());
+        let collection = Arc::new(collection);
+        shared.hidden.add(Hidden::of(hidden, Arc::clone(&collection)));
+        Ok(collection)
+    }
+
+    fn fill_hidden(
+        &mut self,
+        target: CollectionId,
+        operations: Vec<Operation>,
+    ) -> Result<Arc<Collection>, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let (_, collection) = shared.hidden.find(target)?;
+        let mut plan = Plan::new(&shared.store, self.last, 0)?;
+        plan.next_place = self.next_place;
+        for operation in operations {
+            plan.decide(&collection, operation, None, &mut self.recent)?;
+        }
+        self.next_place = plan.next_place;
+        let (batch, hashes) = plan.into_batch();
+        let touched = [(target, Arc::clone(&collection))].into();
+        self.commit_or_fail(batch, &touched, &hashes)?;
+        Ok(collection)
+    }
+
+    fn mark_hidden(
+        &mut self,
+        target: CollectionId,
+        marks: Vec<(Mark, u64)>,
+    ) -> Result<Arc<Collection>, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let (_, collection) = shared.hidden.find(target)?;
+        let mut plan = Plan::new(&shared.store, self.last, 0)?;
+        let added = plan.add_marks(target, marks)?;
+        self.commit_marks(plan, &collection, &added, true)?;
+        Ok(collection)
+    }
+
+    fn unmark_hidden(
+        &mut self,
+        target: CollectionId,
+        marks: Vec<Mark>,
+    ) -> Result<Arc<Collection>, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let (_, collection) = shared.hidden.find(target)?;
+        let mut plan = Plan::new(&shared.store, self.last, 0)?;
+        let mut removed = Vec::new();
+        for mark in marks {
+            if let Some(stored) = plan.view.marked_ms(target, &mark)? {
+                plan.batch.remove_mark(target, &mark, stored);
+                removed.push(mark);
+            }
+        }
+        self.commit_marks(plan, &collection, &removed, false)?;
+        Ok(collection)
+    }
+
+    /// Lets the collection that a hidden one will replace accept no writes, or accept them again.
+    fn freeze_source(
+        &mut self,
+        target: CollectionId,
+        is_frozen: bool,
+    ) -> Result<Arc<Collection>, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let (mut record, collection) = shared.hidden.find(target)?;
+        record.is_frozen = is_frozen;
+        if self.replica.is_some() {
+            let mut batch = shared.store.batch()?;
+            batch.set_hidden(&record);
+            batch.log(Change::CollectionChanged(target));
+            self.commit_or_fail(batch, &[].into(), &[])?;
+        }
+        shared.hidden.add(Hidden::of(record, Arc::clone(&collection)));
+        Ok(collection)
+    }
+
+    fn finish_hidden(
+        &mut self,
+        target: CollectionId,
+        change: Option<&CollectionChange>,
+    ) -> Result<Arc<Collection>, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let (hidden, collection) = shared.hidden.find(target)?;
+        let name = &hidden.record.name;
+        let Some(source) = hidden.source else {
+            self.refuse_existing(name)?;
+            self.reveal(&collection, None)?;
+            return Ok(collection);
+        };
+        let source = shared.registry.with_id(source);
+        let source = source.ok_or_else(|| EngineError::NoCollection(name.clone()))?;
+        if !hidden.is_frozen {
+            return Err(EngineError::ChangesLeft(name.clone()));
+        }
+        // The settings of the old collection may have changed meanwhile.
+        if let Some(change) = change {
+            collection.set_settings(change.reform(&source.settings())?);
+        }
+        self.reveal(&collection, Some(&source))?;
+        self.followed.remove(&source.id);
+        self.clusters.forget(source.id);
+        source.release_to(self.own.clone());
+        Ok(collection)
+    }
+
+    /// Makes a filled collection visible, in place of another one of its name if there is one. The caller has
+    /// checked the name.
+    fn reveal(
+        &mut self,
+        collection: &Arc<Collection>,
+        replaced: Option<&Collection>,
+    ) -> Result<(), EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let mut batch = shared.store.batch()?;
+        if let Some(replaced) = replaced {
+            batch.delete_collection(replaced.id, replaced.index.width());
+            batch.log(Change::CollectionDeleted(replaced.id));
+        }
+        batch.finish_restore(&collection.record());
+        if self.replica.is_some() {
+            batch.remove_hidden(collection.id);
+        }
+        if collection.has_clusters() {
+            batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));
+        }
+        batch.log(Change::CollectionCreated(collection.id));
+        self.commit_or_fail(batch, &[].into(), &[])?;
+        shared.hidden.remove(collection.id);
+        shared.registry.add(collection);
+        self.clusters.begin(collection);
+        // The documents of the new collection expire too.
+        shared.next_expiry_ms.store(0, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn abandon_hidden(&mut self, target: CollectionId) -> Result<(), EngineError> {
+        let shared = Arc::clone(&self.shared);
+        // It was finished or discarded meanwhile.
+        let Some((hidden, _)) = shared.hidden.get(target) else { return Ok(()) };
+        if self.replica.is_some() {
+            let mut batch = shared.store.batch()?;
+            batch.remove_hidden(target);
+            batch.log(Change::CollectionDeleted(target));
+            self.commit_or_fail(batch, &[].into(), &[])?;
+        }
+        shared.hidden.remove(target);
+        if let Some(source) = hidden.source.filter(|_| self.is_own(&hidden)) {
+            self.followed.remove(&source);
+        }
+        self.garbage.push_back(target);
+        Ok(())
+    }
+
+    fn refuse_existing(&self, name: &CollectionName) -> Result<(), EngineError> {
+        match self.shared.registry.find(name) {
+            Some(_) => Err(EngineError::CollectionExists(name.clone())),
+            None => Ok(()),
+        }
+    }
+}

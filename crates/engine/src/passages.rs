@@ -1,0 +1,268 @@
+//! Passages: which documents share passages with a text, by the sampled grams that both have.
+//!
+//! The posting lists of the text's grams name the documents. A gram that many documents have is boilerplate,
+//! such as a menu or a disclaimer: it finds nothing, so a text costs no more than its grams times that
+//! number. How much of both texts is shared is estimated from the grams in the rows.
+//!
+//! *Absent*: the texts themselves (`service`).
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+
+use super::marks::{LeftOut, Marks};
+use super::near_duplicates::DUPLICATES_NAMED;
+use super::planning::Plan;
+use super::registry::Collection;
+use super::{Document, Engine, EngineError, Match, PassageAnswer, PassageQuery};
+use lookalike_hamming::Subject;
+use lookalike_hash::{DocumentId, Gram, Hash};
+use lookalike_run::call::Reserved;
+use lookalike_run::pool::Cancel;
+use lookalike_store::{Lists, Posting, PostingList, RowHead, StoreError, View};
+use lookalike_text::fingerprint::{Containment, MIN_SHARED_GRAMS};
+
+/// The most documents that may have a gram before it counts as boilerplate, unless a collection sets another
+/// number.
+pub const BOILERPLATE: u32 = 100;
+/// The maximum number of documents whose grams are compared with those of the text: those that share most.
+const COMPARED: usize = 1_000;
+/// The maximum number of documents whose kept texts the writer compares with that of a new one, and the bytes
+/// of all these texts: those of which the estimate is largest. Others are decided by the estimate.
+const JUDGED: usize = 16;
+const JUDGED_BYTES: usize = 1 << 20;
+/// The share of both texts from which they are copies of each other.
+const COPY: f64 = 0.8;
+/// Approximate bytes of memory per document that shares a gram.
+const DOCUMENT_BYTES: usize = 160;
+/// Number of grams looked up between two checks for cancellation.
+const CHECK: usize = 64;
+
+/// The documents that share grams with a text.
+#[derive(Default)]
+struct Sharing {
+    /// The number of grams that each document shares.
+    counts: HashMap<DocumentId, usize, RandomState>,
+    /// The grams of the text that are boilerplate.
+    boilerplate: HashSet<u64>,
+}
+
+impl Sharing {
+    /// Counts the postings of a gram; `None` if it is boilerplate.
+    fn add(&mut self, gram: u64, postings: Option<Vec<Posting>>) {
+        let Some(postings) = postings else {
+            self.boilerplate.insert(gram);
+            return;
+        };
+        for posting in postings {
+            *self.counts.entry(posting.id).or_default() += 1;
+        }
+    }
+
+    /// The documents that may share a passage and how many grams they share, those that share most first, and
+    /// the boilerplate. Documents that are marked as a pair with that of the query take no place of others.
+    fn into_candidates(self, left_out: Option<&LeftOut<'_, '_>>) -> (Vec<(DocumentId, usize)>, HashSet<u64>) {
+        let is_pair = |id: &DocumentId| left_out.is_some_and(|left_out| left_out.has_pair(id));
+        let enough = self.counts.into_iter().filter(|(_, count)| *count >= MIN_SHARED_GRAMS);
+        let (mut pairs, mut most): (Vec<_>, Vec<_>) = enough.partition(|(id, _)| is_pair(id));
+        most.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        most.truncate(COMPARED);
+        most.append(&mut pairs);
+        (most, self.boilerplate)
+    }
+}
+
+impl Engine {
+    /// The documents that share passages with a text; none if the collection keeps no grams.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`], [`EngineError::NoMemory`], and [`EngineError::Pool`] if the work is cancelled.
+    pub fn passages(
+        &self,
+        collection: &Collection,
+        query: &PassageQuery,
+        cancel: &Cancel,
+    ) -> Result<PassageAnswer, EngineError> {
+        let Some(most) = collection.settings().boilerplate else {
+            return Ok(PassageAnswer::default());
+        };
+        let ((view, marks), now_ms) = (collection.marks.view(&self.shared.store), self.now_ms());
+        let (mut sharing, mut reserved) = (Sharing::default(), Reserved::default());
+        for (at, gram) in query.grams.iter().enumerate() {
+            if at % CHECK == 0 {
+                cancel.check()?;
+                reserved.grow_to(sharing.counts.len() * DOCUMENT_BYTES)?;
+            }
+            sharing.add(gram.hash, postings(&view, collection, gram.hash, most)?);
+        }
+        let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
+        let (candidates, boilerplate) = sharing.into_candidates(left_out.as_ref());
+        let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
+        let (mut matches, mut marked) = (Vec::new(), Vec::new());
+        for (at, (id, count)) in candidates.into_iter().enumerate() {
+            if at % CHECK == 0 {
+                cancel.check()?;
+            }
+            let excludes = query.filter.as_ref().is_some_and(|filter| filter.excludes(&id));
+            let row = if excludes { None } else { view.row_head(collection.id, &id)? };
+            let Some(row) = row.filter(|row| !row.has_lapsed(now_ms)) else { continue };
+            if query.filter.as_ref().is_some_and(|filter| !filter.admits(&row)) {
+                continue;
+            }
+            let shared = Containment::of_grams(&query.grams, &row.grams, |gram| boilerplate.contains(&gram));
+            let is_enough = Containment::shares_passage(count, query.grams.len(), row.grams.len());
+            if is_enough && shared.a_in_b.max(shared.b_in_a) >= query.containment {
+                let is_marked = left_out.as_ref().map_or(Ok(false), |left_out| left_out.has(&id))?;
+                let of = if is_marked { &mut marked } else { &mut matches };
+                of.push(found(collection, subject, id, row, shared));
+            }
+        }
+        rank(&mut matches);
+        matches.truncate(query.limit);
+        Ok(PassageAnswer { matches, boilerplate, marked })
+    }
+}
+
+/// The postings of a gram, expired ones too; `None` if it is boilerplate.
+fn postings(
+    view: &View<'_>,
+    collection: &Collection,
+    gram: u64,
+    most: u32,
+) -> Result<Option<Vec<Posting>>, StoreError> {
+    let (of, gram) = (collection.id, Hash::from_u64(gram));
+    match view.posting_list(Lists::Grams, of, gram)? {
+        None => Ok(Some(Vec::new())),
+        Some(PostingList::One(posting)) => Ok(Some(vec![posting])),
+        Some(PostingList::Many(count)) if count > u64::from(most) => Ok(None),
+        Some(PostingList::Many(_)) => {
+            view.shared_postings(Lists::Grams, of, gram, None).collect::<Result<_, _>>().map(Some)
+        }
+    }
+}
+
+fn found(
+    collection: &Collection,
+    subject: Subject<'_>,
+    id: DocumentId,
+    row: RowHead,
+    shared: Containment,
+) -> Match {
+    let distance = collection.index.distance(subject, row.hash).unwrap_or(collection.index.most());
+    Match {
+        id,
+        hash: row.hash,
+        distance,
+        similarity: collection.signatures().map(|shape| shape.similarity(distance)),
+        shared: Some(Box::new(shared)),
+        expires_ms: row.expires_ms,
+        metadata: row.metadata,
+        cluster: None,
+    }
+}
+
+/// Sorts matches by their shared passages: whole copies first, then by the larger of both shares.
+pub fn rank(matches: &mut [Match]) {
+    let key = |near: &Match| {
+        let (a, b) = near.shared.as_ref().map_or((0.0, 0.0), |shared| (shared.a_in_b, shared.b_in_a));
+        (a.min(b) >= COPY, a.max(b), a.min(b))
+    };
+    matches.sort_by(|a, b| {
+        let (one, other) = (key(b), key(a));
+        let by_shares = one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)).then(one.2.total_cmp(&other.2));
+        by_shares.then_with(|| a.id.cmp(&b.id))
+    });
+}
+
+impl Plan<'_> {
+    /// The documents that contain at least `least` of a new one at this point of the group. Kept texts are
+    /// compared letter by letter.
+    pub(super) fn containing(
+        &self,
+        collection: &Collection,
+        document: &Document,
+        least: f64,
+    ) -> Result<Vec<Match>, StoreError> {
+        let most = collection.settings().boilerplate.unwrap_or(0);
+        let grams: &[Gram] = &document.row.grams;
+        let mut sharing = Sharing::default();
+        for gram in grams {
+            sharing.add(gram.hash, self.gram_postings(collection, Hash::from_u64(gram.hash), most)?);
+        }
+        let left_out = self.left_out(collection, document)?;
+        let left_out = left_out.as_ref();
+        let (candidates, boilerplate) = sharing.into_candidates(left_out);
+        let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
+        let own = document.row.text.as_deref();
+        let own = own.map(|text| blank(text, &ranges(grams, |gram| boilerplate.contains(&gram.hash))));
+        let mut estimated = Vec::new();
+        // A document is not a duplicate of its own previous version.
+        for (id, count) in candidates.into_iter().filter(|(id, _)| *id != document.id) {
+            let Some(row) = self.live_row(collection, &id)? else { continue };
+            if left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
+                continue;
+            }
+            let shared = Containment::of_grams(grams, &row.grams, |gram| boilerplate.contains(&gram));
+            let is_enough = Containment::shares_passage(count, grams.len(), row.grams.len());
+            if own.is_some() || (is_enough && shared.a_in_b >= least) {
+                estimated.push((is_enough, shared, id, row));
+            }
+        }
+        estimated.sort_by(|a, b| b.1.a_in_b.total_cmp(&a.1.a_in_b).then_with(|| a.2.cmp(&b.2)));
+        let (mut matches, mut compared, mut bytes) = (Vec::new(), 0, 0);
+        for (is_enough, mut shared, id, row) in estimated {
+            let is_possible = compared < JUDGED && bytes < JUDGED_BYTES;
+            let text = if own.is_some() && is_possible { self.text(collection, &id)? } else { None };
+            let mut is_exact = false;
+            if let (Some(own), Some(text)) = (&own, text) {
+                bytes += own.len() + text.len();
+                compared += 1;
+                if bytes <= JUDGED_BYTES {
+                    let text = blank(&text, &ranges(&row.grams, |gram| boilerplate.contains(&gram.hash)));
+                    let Ok(exact) = Containment::of(own, &text, || Ok::<_, Infallible>(()));
+                    (shared, is_exact) = (exact, true);
+                }
+            }
+            if shared.a_in_b >= least && (is_exact || is_enough) {
+                matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
+            }
+        }
+        rank(&mut matches);
+        matches.truncate(DUPLICATES_NAMED);
+        Ok(matches)
+    }
+}
+
+/// The ranges of characters from the first to the last of consecutive grams that `is_wanted`.
+pub fn ranges(grams: &[Gram], is_wanted: impl Fn(&Gram) -> bool) -> Vec<Range<u32>> {
+    let wanted = grams.chunk_by(|a, b| is_wanted(a) == is_wanted(b)).filter(|part| is_wanted(&part[0]));
+    wanted.map(|part| part[0].from..part[part.len() - 1].to).collect()
+}
+
+/// The text with spaces in place of the characters in these ranges, which are in order.
+pub fn blank(text: &str, ranges: &[Range<u32>]) -> String {
+    let mut ranges = ranges.iter().peekable();
+    let blanked = (0..).zip(text.chars()).map(|(at, c)| {
+        while ranges.next_if(|range| range.end <= at).is_some() {}
+        if ranges.peek().is_some_and(|range| range.contains(&at)) { ' ' } else { c }
+    });
+    blanked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_consecutive_grams_and_are_blanked() {
+        let gram = |hash: u64, from: u32| Gram { hash, from, to: from + 2 };
+        let grams = [gram(1, 0), gram(2, 3), gram(9, 6), gram(1, 7), gram(3, 12)];
+        let found = ranges(&grams, |gram| gram.hash < 3);
+        assert_eq!(found, [0..5, 7..9]);
+        assert_eq!(blank("北京abcdefghij", &found), "     de  hij");
+        assert_eq!(blank("abc", &[]), "abc");
+        assert!(ranges(&[], |_| true).is_empty());
+    }
+}

@@ -1,0 +1,373 @@
+//! The effect of entries, on the writer thread.
+//!
+//! Entries with operations are applied as a group, as far as they wait together and no document expires in
+//! between. An entry whose result depends on what is in the index of signatures is applied alone, because
+//! servers form different groups. If the disk is full, the writer waits: the entry is in the log, so it must
+//! be applied before any later one.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::Idle;
+use super::entry::{Entry, Work};
+use super::replies::{Replies, WriteReply};
+use crate::registry::Registry;
+use crate::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
+use crate::{EngineError, Operation};
+use lookalike_hash::CollectionId;
+
+/// How long the writer waits before it tries again on a full disk.
+const PAUSE: Duration = Duration::from_millis(200);
+/// After more entries without an effect than this, or more bytes of them, the position is recorded alone.
+const IDLE_ENTRIES: usize = 1_024;
+const IDLE_BYTES: usize = 32 << 20;
+
+/// An entry to be applied.
+pub(crate) struct Apply {
+    /// The position of the entry before it.
+    after: u64,
+    position: u64,
+    /// Its number in the log.
+    number: u64,
+    bytes: Bytes,
+    /// The entry, until it is first applied.
+    entry: Option<Entry>,
+    time_ms: u64,
+    /// Number of operations; `None` if the work is something else.
+    operations: Option<usize>,
+    /// The collections that it asks for near-duplicates.
+    asked: Vec<CollectionId>,
+    /// The earliest expiry of its documents.
+    soonest_ms: u64,
+    replies: Replies,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Apply {
+    pub(super) fn new(
+        (after, position, number): (u64, u64, u64),
+        bytes: Bytes,
+        entry: Entry,
+        replies: Replies,
+        permit: OwnedSemaphorePermit,
+    ) -> Apply {
+        let asks = |operation: &Operation| matches!(operation, Operation::Put { unless: Some(_), .. });
+        let (mut operations, mut asked, mut soonest_ms) = (None, Vec::new(), u64::MAX);
+        if let Work::Writes(writes) = &entry.work {
+            operations = Some(writes.iter().map(|(_, operations)| operations.len()).sum());
+            let asking = writes.iter().filter(|(_, operations)| operations.iter().any(asks));
+            asked = asking.map(|(collection, _)| *collection).collect();
+            let all = writes.iter().flat_map(|(_, operations)| operations);
+            soonest_ms = all.filter_map(expiry).min().unwrap_or(u64::MAX);
+        }
+        Apply {
+            after,
+            position,
+            number,
+            bytes,
+            time_ms: entry.time_ms,
+            entry: Some(entry),
+            operations,
+            asked,
+            soonest_ms,
+            replies,
+            _permit: permit,
+        }
+    }
+
+    /// The work, which is read again if an attempt has used it up.
+    fn work(&mut self) -> Work {
+        let read = || Entry::from_bytes(&self.bytes).expect("the follower has read it");
+        self.entry.take().unwrap_or_else(read).work
+    }
+}
+
+/// The time at which a document expires that an operation puts.
+fn expiry(operation: &Operation) -> Option<u64> {
+    match operation {
+        Operation::Put { document, .. } => document.row.expires_ms,
+        Operation::Delete { .. } => None,
+    }
+}
+
+/// Whether work was done.
+enum Attempt {
+    Done,
+    /// The disk is full.
+    Full,
+    Failed,
+}
+
+impl Attempt {
+    fn of<T>(result: &Result<T, EngineError>) -> Attempt {
+        match result {
+            Err(EngineError::DiskFull(_)) => Attempt::Full,
+            Err(EngineError::ReadOnly(_) | EngineError::Unknown(_) | EngineError::Store(_)) => {
+                Attempt::Failed
+            }
+            Ok(_) | Err(_) => Attempt::Done,
+        }
+    }
+}
+
+impl Writer {
+    /// Applies an entry, and further ones that wait.
+    pub(crate) fn apply(&mut self, first: Apply) {
+        let mut entries = self.gather_entries(first);
+        let number = entries.last().map_or(0, |entry| entry.number);
+        let Some(replica) = &mut self.replica else { return };
+        let mut position = replica.position;
+        let is_next =
+            entries.iter().all(|entry| std::mem::replace(&mut position, entry.position) == entry.after);
+        if !is_next && !replica.has_stopped {
+            replica.has_stopped = true;
+            self.shared.set_read_only("an entry of the log is missing; this is a fault of the server".into());
+        }
+        if replica.has_stopped {
+            return give_up(entries);
+        }
+        let mut time_ms = replica.time_ms;
+        for entry in &mut entries {
+            time_ms = time_ms.max(entry.time_ms);
+            entry.time_ms = time_ms;
+        }
+        let (first_ms, before) = (entries.first().map_or(0, |entry| entry.time_ms), self.last);
+        let done = self.expire_until(first_ms) && self.attempt(&mut entries, position, time_ms);
+        let Some(replica) = &mut self.replica else { return };
+        replica.applying = None;
+        if !done {
+            replica.has_stopped = true;
+            return give_up(entries);
+        }
+        replica.position = position;
+        replica.idle.entries += entries.len();
+        replica.idle.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        if self.last != before {
+            replica.idle = Idle::default();
+        }
+        let is_idle = replica.idle.entries > IDLE_ENTRIES || replica.idle.bytes > IDLE_BYTES;
+        self.shared.entry_number.store(number, Ordering::SeqCst);
+        self.shared.position.send_replace((position, time_ms));
+        if is_idle {
+            self.record_position();
+        }
+    }
+
+    /// Records the position alone, after many entries without an effect: the log keeps what the servers
+    /// have not recorded.
+    fn record_position(&mut self) {
+        let Some(replica) = &mut self.replica else { return };
+        replica.idle = Idle::default();
+        let (recorded, time_ms) = (replica.recorded(self.next_place), replica.time_ms);
+        let committed = self.shared.store.batch().and_then(|mut batch| {
+            batch.record_time(time_ms);
+            batch.record_position(recorded);
+            batch.commit()
+        });
+        if let Err(error) = committed {
+            if self.shared.store.failure().is_some() {
+                self.fail(&error);
+            }
+            tracing::warn!(%error, "the position in the log is not recorded; the log keeps more entries");
+        }
+    }
+
+    /// Collects the entries with operations that wait behind `first`.
+    fn gather_entries(&mut self, first: Apply) -> Vec<Apply> {
+        let Some(mut operations) = first.operations else { return vec![first] };
+        let is_alone = self.stands_alone(&first);
+        let mut time_ms = self.now_ms().max(first.time_ms);
+        let mut soonest_ms = first.soonest_ms;
+        let mut entries = vec![first];
+        while operations < GROUP_OPERATIONS && !is_alone {
+            match self.commands.try_recv() {
+                Ok(Command::Apply(next)) if self.may_join(&next, time_ms, soonest_ms) => {
+                    operations += next.operations.unwrap_or(0);
+                    time_ms = time_ms.max(next.time_ms);
+                    soonest_ms = soonest_ms.min(next.soonest_ms);
+                    entries.push(*next);
+                }
+                Ok(other) => {
+                    self.held = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        entries
+    }
+
+    /// Whether an entry may be applied together with those before it, which have this time and documents with
+    /// this expiry: no document must be removed in between.
+    fn may_join(&self, next: &Apply, time_ms: u64, soonest_ms: u64) -> bool {
+        let stored_ms = self.shared.next_expiry_ms.load(Ordering::SeqCst);
+        next.operations.is_some()
+            && !self.stands_alone(next)
+            && stored_ms.min(soonest_ms) > time_ms.max(next.time_ms)
+    }
+
+    /// Whether its result depends on which documents of the group before it are in the index: elements of
+    /// sets that many signatures have are not compared.
+    fn stands_alone(&self, entry: &Apply) -> bool {
+        let of_sets = |id: &CollectionId| {
+            let collection = self.shared.registry.with_id(*id);
+            collection.is_some_and(|known| known.signatures.is_some_and(|shape| shape.is_set))
+        };
+        entry.asked.iter().any(of_sets)
+    }
+
+    /// Removes the documents that have expired at a time. Returns whether it succeeded.
+    fn expire_until(&mut self, time_ms: u64) -> bool {
+        if let Some(replica) = &mut self.replica {
+            replica.time_ms = time_ms;
+        }
+        while self.shared.next_expiry_ms.load(Ordering::SeqCst) <= time_ms {
+            let removed = self.refuse_read_only().and_then(|()| {
+                let removed = self.expire_some();
+                removed.map_err(|error| self.not_committed(&error))
+            });
+            match Attempt::of(&removed) {
+                Attempt::Done => {}
+                Attempt::Full if self.wait_for_space() => {}
+                Attempt::Full | Attempt::Failed => return false,
+            }
+        }
+        true
+    }
+
+    /// Tries until the entries are applied. Returns whether they are.
+    fn attempt(&mut self, entries: &mut [Apply], position: u64, time_ms: u64) -> bool {
+        if let Some(replica) = &mut self.replica {
+            (replica.applying, replica.time_ms) = (Some(position), time_ms);
+        }
+        // Before the effect is visible: a client that has seen it and asks another server for this position
+        // must not see an older state there.
+        self.shared.visible.store(position, Ordering::SeqCst);
+        loop {
+            let next_place = self.next_place;
+            let attempt = match entries {
+                [one] if one.operations.is_none() => self.apply_other(one),
+                _ => self.apply_writes(entries),
+            };
+            match attempt {
+                Attempt::Done => return true,
+                Attempt::Failed => return false,
+                Attempt::Full => self.next_place = next_place,
+            }
+            if !self.wait_for_space() {
+                return false;
+            }
+        }
+    }
+
+    /// Waits a moment. Returns whether the engine is still open.
+    fn wait_for_space(&self) -> bool {
+        std::thread::sleep(PAUSE);
+        self.shared.close_deadline.get().is_none()
+    }
+
+    fn apply_writes(&mut self, entries: &mut [Apply]) -> Attempt {
+        let (mut group, mut answers) = (Vec::new(), Vec::new());
+        for entry in entries.iter_mut() {
+            let at_ms = Some(entry.time_ms);
+            let mut of_entry = Vec::new();
+            let Work::Writes(writes) = entry.work() else { continue };
+            for (collection, operations) in writes {
+                let (reply, answer) = oneshot::channel();
+                of_entry.push(answer);
+                // Without the collection, dropping the reply says that there is none.
+                if let Some(collection) = self.shared.registry.with_id(collection) {
+                    let operations = operations.into_iter().map(|operation| (operation, None)).collect();
+                    group.push(Write { collection, operations, reply, permits: Vec::new(), at_ms });
+                }
+            }
+            answers.push(of_entry);
+        }
+        let (acknowledgements, failed) = self.write_group(group);
+        let attempt = Attempt::of(&failed.map_or(Ok(()), Err));
+        // Otherwise the callers wait for the next attempt, or are told that the log has their writes: the
+        // error of the store says that nothing was applied, but the next start applies them.
+        if matches!(attempt, Attempt::Done) {
+            acknowledgements.into_iter().for_each(|answer| answer.send(None));
+            answer_all(&self.shared.registry, entries, answers);
+        }
+        attempt
+    }
+
+    /// Makes the digest anew after a change of collections.
+    fn then_sum<T>(&mut self, done: Result<T, EngineError>) -> Result<T, EngineError> {
+        let done = done?;
+        self.sum_digests()?;
+        Ok(done)
+    }
+
+    fn apply_other(&mut self, entry: &mut Apply) -> Attempt {
+        macro_rules! answered {
+            ($result:expr, $kind:path) => {{
+                let result = $result;
+                let attempt = Attempt::of(&result);
+                if matches!(attempt, Attempt::Done)
+                    && let $kind(reply, ..) = std::mem::replace(&mut entry.replies, Replies::Nobody)
+                {
+                    let _ = reply.send(result);
+                }
+                attempt
+            }};
+        }
+        match entry.work() {
+            Work::Writes(_) => Attempt::Done,
+            Work::Time => {
+                self.note_digest(entry.position);
+                Attempt::Done
+            }
+            Work::PutCollection { name, change, condition, now_ms } => {
+                let done = self.put_collection(&name, &change, &condition, now_ms);
+                answered!(self.then_sum(done), Replies::PutCollection)
+            }
+            Work::DeleteCollection { name, condition } => {
+                let done = self.delete_collection(&name, &condition);
+                answered!(self.then_sum(done), Replies::DeleteCollection)
+            }
+            Work::PutClusters { name, rule } => {
+                let done = self.put_clusters(&name, rule);
+                answered!(self.then_sum(done), Replies::PutClusters)
+            }
+            Work::Hidden(work) => {
+                let changes_records = work.changes_records();
+                let done = self.change_hidden(work);
+                answered!(if changes_records { self.then_sum(done) } else { done }, Replies::Hidden)
+            }
+            Work::ChangeMarks { collection, change } => {
+                if let Some(collection) = self.shared.registry.with_id(collection) {
+                    answered!(self.change_marks(&collection, change), Replies::ChangeMarks)
+                } else {
+                    entry.replies.answer_missing(&self.shared.registry);
+                    Attempt::Done
+                }
+            }
+        }
+    }
+}
+
+/// Passes the outcomes of operations to the callers of this server.
+fn answer_all(registry: &Registry, entries: &mut [Apply], answers: Vec<Vec<oneshot::Receiver<Outcomes>>>) {
+    for (entry, answers) in entries.iter_mut().zip(answers) {
+        let Replies::Writes(replies) = std::mem::replace(&mut entry.replies, Replies::Nobody) else {
+            continue;
+        };
+        for (WriteReply { collection, reply, .. }, mut answer) in replies.into_iter().zip(answers) {
+            let missing = |_| Err(registry.missing(collection));
+            let _ = reply.send(answer.try_recv().unwrap_or_else(missing));
+        }
+    }
+}
+
+fn give_up(entries: Vec<Apply>) {
+    for entry in entries {
+        let reason = "the log has the write, and this server cannot apply it now";
+        entry.replies.fail(|| EngineError::Unknown(reason.to_owned()));
+    }
+}

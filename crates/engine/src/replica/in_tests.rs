@@ -1,0 +1,208 @@
+//! Servers that share a log in memory, for the tests of this module.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use tempfile::TempDir;
+
+use super::super::cluster_tests::settings;
+use super::entry::{Entry, Work};
+use super::hidden_tests::Begun;
+use super::*;
+use crate::{
+    Admission, CollectionChange, Condition, Document, DuplicateRule, Listing, Operation, Outcome,
+    ProfileFacts,
+};
+use lookalike_hamming::Progress;
+use lookalike_hash::{CollectionName, DocumentId, Hash, Mark, Width};
+use lookalike_log::memory::MemoryLog;
+use lookalike_log::{self as log, Failure, Position};
+use lookalike_run::pool::{CpuPool, PoolLimits};
+use lookalike_store::{Row, wait_until_closed};
+
+/// A log in memory that fails as one on a network does.
+#[derive(Clone, Default)]
+pub(super) struct TestLog {
+    log: MemoryLog,
+    /// Whether appends fail, and whether they succeed without an answer.
+    pub(super) fails: Arc<AtomicBool>,
+    pub(super) loses_answers: Arc<AtomicBool>,
+    /// A server whose store fails before the next entry with work is in the log.
+    pub(super) breaks: Arc<Mutex<Option<Arc<Shared>>>>,
+}
+
+fn refused() -> Failure {
+    Failure::Refused { url: "test".into(), code: 14, message: "a test asked for it".into() }
+}
+
+impl Log for TestLog {
+    fn append(&self, payload: Bytes, within: Duration) -> BoxFuture<'_, Result<Position, LogError>> {
+        async move {
+            if self.fails.load(Ordering::SeqCst) {
+                return Err(LogError::Unavailable { endpoints: "test".into(), source: refused() });
+            }
+            let has_work = !matches!(Entry::from_bytes(&payload).unwrap().work, Work::Time);
+            if let Some(server) = self.breaks.lock().take_if(|_| has_work) {
+                server.set_read_only("a test asked for it".into());
+            }
+            let position = self.log.append(payload, within).await?;
+            if self.loses_answers.load(Ordering::SeqCst) {
+                return Err(LogError::Unknown(refused()));
+            }
+            Ok(position)
+        }
+        .boxed()
+    }
+
+    fn tail(&self, after: Position) -> BoxStream<'static, Result<log::Entry, LogError>> {
+        self.log.tail(after)
+    }
+
+    fn end(&self) -> BoxFuture<'_, Result<Position, LogError>> {
+        self.log.end()
+    }
+
+    fn trim(&self, through: Position) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.trim(through)
+    }
+}
+
+pub(super) fn open(dir: &Path, log: &TestLog, origin: u128) -> Result<Engine, OpenError> {
+    let server = format!("s{origin}");
+    let membership = Membership { log: Arc::new(log.clone()), origin, server };
+    Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership))
+}
+
+pub(super) fn pool() -> CpuPool {
+    CpuPool::new(PoolLimits { permits: 2, queue: 8, wait: Duration::from_secs(10) })
+}
+
+pub(super) fn name(number: u8) -> CollectionName {
+    CollectionName::new(&format!("c{number}")).unwrap()
+}
+
+pub(super) fn id(number: u8) -> DocumentId {
+    DocumentId::new(&format!("d{number}")).unwrap()
+}
+
+pub(super) fn change() -> CollectionChange {
+    let facts = ProfileFacts {
+        // The engine has no such profile; a `+` says that a user has defined it.
+        id: "plain+1@1".into(),
+        width: Width::Bits64,
+        signatures: None,
+        k: 3,
+        sketch_bytes: Some(32),
+    };
+    CollectionChange {
+        profile: None,
+        default_profile: facts,
+        k: None,
+        threshold: None,
+        sketch_bytes: None,
+        passages: None,
+        boilerplate: None,
+        clusters: None,
+        keep_text: None,
+        expires_in: None,
+    }
+}
+
+pub(super) fn put(
+    number: u8,
+    hash: u64,
+    expires_ms: Option<u64>,
+    unless: Option<DuplicateRule>,
+) -> Operation {
+    let row = Row {
+        hash: Hash::from_u64(hash),
+        features: None,
+        short: false,
+        characters: None,
+        place: 0,
+        written_ms: 5,
+        expires_ms,
+        metadata: number.is_multiple_of(2).then(|| format!("{{\"n\":{number}}}")),
+        grams: Vec::new(),
+        text: None,
+        sketch: None,
+    };
+    Operation::Put { document: Document { id: id(number), row }, unless, condition: Condition::None }
+}
+
+pub(super) fn delete(number: u8) -> Operation {
+    Operation::Delete { id: id(number), condition: Condition::None }
+}
+
+pub(super) const SKIP: Option<DuplicateRule> =
+    Some(DuplicateRule { k: 3, containment: None, replaces: false });
+
+pub(super) async fn create(engine: &Engine, collection: u8) -> Result<bool, EngineError> {
+    let name = name(collection);
+    engine.put_collection(&name, change(), Condition::None, 7).await.map(|changed| changed.is_new)
+}
+
+pub(super) async fn write(
+    engine: &Engine,
+    collection: u8,
+    work: Vec<Operation>,
+) -> Result<Vec<Outcome>, EngineError> {
+    engine.write(&name(collection), None, work, Admission::Wait).await?.await
+}
+
+/// Everything that users can see of the documents of a server, including places.
+pub(super) async fn state(engine: &Engine) -> Vec<String> {
+    let mut lines = Vec::new();
+    for collection in engine.collections().unwrap() {
+        lines.push(format!("{} {} {:?}", collection.name, collection.version, collection.settings));
+        let opened = engine.find(&collection.name).unwrap();
+        let page = engine.list(&opened, Listing::default()).await.unwrap();
+        lines.extend(page.documents.iter().map(|document| format!("{document:?}")));
+        let known = engine.find(&collection.name).unwrap();
+        let marks = engine.marks(&known, None, 1_000, &lookalike_run::pool::Cancel::default()).unwrap();
+        lines.push(format!("{:?}", marks.marks));
+    }
+    lines
+}
+
+pub(super) async fn reach(engine: &Engine, log: &TestLog) {
+    let Position(end) = log.end().await.unwrap();
+    engine.reach(end, Duration::from_mins(1)).await.unwrap();
+}
+
+pub(super) fn mark(a: u8, b: u8) -> Mark {
+    Mark::pair(id(a), id(b)).unwrap_or(Mark::of(id(a)))
+}
+
+/// One of the servers, in its directory.
+pub(super) struct Server {
+    dir: TempDir,
+    pub(super) engine: Engine,
+    pub(super) origin: u128,
+    /// What it has begun and does not end.
+    pub(super) begun: Mutex<Vec<Begun>>,
+}
+
+impl Server {
+    pub(super) fn start(log: &TestLog, origin: &mut u128) -> Server {
+        Server::start_in(TempDir::new().unwrap(), log, origin)
+    }
+
+    pub(super) fn start_in(dir: TempDir, log: &TestLog, origin: &mut u128) -> Server {
+        *origin += 1;
+        let engine = open(dir.path(), log, *origin).unwrap();
+        Server { dir, engine, origin: *origin, begun: Mutex::default() }
+    }
+
+    pub(super) async fn restart(self, log: &TestLog, origin: &mut u128) -> Server {
+        let Server { dir, engine, begun, .. } = self;
+        engine.close(Duration::from_secs(5)).await;
+        drop((engine, begun));
+        wait_until_closed(&dir.path().join("store")).unwrap();
+        Server::start_in(dir, log, origin)
+    }
+}

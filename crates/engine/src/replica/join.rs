@@ -1,0 +1,56 @@
+//! Copies between servers: a server without data, or with data that is too old for the log, takes over that
+//! of another one.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::super::backup::{io_error, pieces};
+use super::super::directory::Directory;
+use crate::{Engine, EngineError, EngineSettings, OpenError, Pieces};
+use lookalike_store::{CopyError, Store, wait_until_closed};
+
+/// Why a server has no copy.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Directory(#[from] OpenError),
+    /// The copy cannot be read or written.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
+}
+
+impl Engine {
+    /// Streams a copy of everything that this server has at one moment, for [`replace_data`].
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] if other copies or backups are in progress.
+    pub fn copy(&self) -> Result<Pieces, EngineError> {
+        let permit = Arc::clone(&self.backups).try_acquire_owned();
+        let permit = permit.map_err(|_| EngineError::Busy("the capacity for backups"))?;
+        let shared = Arc::clone(&self.shared);
+        Ok(pieces("all collections".to_owned(), permit, move |mut out| {
+            shared.store.view().copy_to(&mut out).map_err(|error| match error {
+                CopyError::Store(error) => EngineError::Store(error),
+                CopyError::Stream(error) => io_error(error),
+                error @ CopyError::Damaged(_) => io_error(std::io::Error::other(error.to_string())),
+            })?;
+            out.finish()
+        }))
+    }
+}
+
+/// Replaces the data in a directory whose engine is closed by a copy of another server's. If it fails, the
+/// directory has no data.
+///
+/// # Errors
+/// [`JoinError`].
+pub fn replace_data(path: &Path, settings: &EngineSettings, copy: &mut impl Read) -> Result<(), JoinError> {
+    // Otherwise a thread of the store before could write a file into the new one.
+    wait_until_closed(&Directory::open(path)?.store).map_err(OpenError::from)?;
+    let directory = Directory::emptied(path)?;
+    Store::receive(&directory.store, settings.store, settings.new_store, copy)?;
+    directory.seal()?;
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Why a file in an archive or a record of a web archive is passed over: it could have become documents, and
+//! no option makes it one.
+
+use std::fmt;
+
+/// The reason. The words follow a count: `3 records passed over: 2 not pages, 1 cut off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Skipped {
+    /// A response or resource of a type that has no text.
+    Type,
+    /// A response that is no page in full.
+    Status,
+    /// A record that refers to an earlier one with the same content.
+    Revisit,
+    /// A record, or a page after decompression, above the limit.
+    Size,
+    /// A record that continues in other records, or continues one.
+    Segment,
+    /// A page of which the end is missing.
+    Cut,
+    /// A page in a compression that is not read, or whose bytes are not of its compression.
+    Packing,
+    /// A page whose bytes are invalid.
+    Bytes,
+    /// A record whose kind the standard does not have.
+    Record,
+    /// A file whose name tells no format.
+    Ending,
+    /// A Parquet file in an archive.
+    Parquet,
+    /// An archive in an archive.
+    Archive,
+    /// A hard link.
+    HardLink,
+    /// A symbolic link.
+    SymbolicLink,
+    /// A device, a pipe or a socket.
+    Device,
+    /// A sparse file with holes.
+    Holes,
+    /// What macOS adds for a file whose attributes an archive cannot have.
+    AppleDouble,
+    /// A part of a file that continues in another archive.
+    Volume,
+    /// An entry of an archive whose kind is not known.
+    Entry,
+}
+
+impl Skipped {
+    /// Whether a whole file is passed over, so that its name says which.
+    pub fn is_of_file(self) -> bool {
+        self >= Skipped::Ending
+    }
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Skipped::Type => "not pages",
+            Skipped::Status => "of another status",
+            Skipped::Revisit => "with the content of an earlier record",
+            Skipped::Size => "too large",
+            Skipped::Segment => "in several segments",
+            Skipped::Cut => "cut off",
+            Skipped::Packing => "packed with an unknown coding",
+            Skipped::Bytes => "damaged, or in an unknown charset",
+            Skipped::Record => "of an unknown kind of record",
+            Skipped::Ending => "of no known format",
+            Skipped::Parquet => "Parquet in an archive",
+            Skipped::Archive => "an archive in an archive",
+            Skipped::HardLink => "stored as a hard link",
+            Skipped::SymbolicLink => "stored as a symbolic link",
+            Skipped::Device => "a device or pipe",
+            Skipped::Holes => "a sparse file with holes",
+            Skipped::AppleDouble => "attributes of macOS",
+            Skipped::Volume => "a part of a file in another archive",
+            Skipped::Entry => "of an unknown kind of entry",
+        })
+    }
+}

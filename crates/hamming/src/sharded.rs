@@ -1,0 +1,451 @@
+//! The index: distinct hashes in one table per block, shared by any number of readers and writers.
+//!
+//! *Invariants* (the numbers are those of `ARCHITECTURE.md`)
+//! - 2: a hash is in the index once. Inserting it again changes nothing.
+//! - 3: every answer equals that of the linear scan, for every k from 0 to the width. A query finds every
+//!   hash that is in the index from before the query begins until after it ends. It does not find a hash that
+//!   is absent during the whole query. It may or may not find a hash that is inserted or removed meanwhile.
+//!
+//! # Locking
+//! Readers take no lock and write nothing that is shared, so any number of them run concurrently with a
+//! writer at the speed of memory. One lock serializes writers; a writer takes it once for many hashes
+//! ([`Index::insert_all`]). It is the only lock, and its holder never waits.
+//!
+//! # Why every hash is found, and only once
+//! A reader that finds a hash in a table reports it unless an earlier table of its plan must report it. Both
+//! insertion and removal process the tables in ascending order. So if the reader missed the hash in that
+//! earlier table, the hash was being inserted or removed during the query.
+//!
+//! A hash that is removed and inserted again during a query may be found in two entries. Therefore a query
+//! during which a removal finished sorts its answer and drops duplicates. It detects the removal by a counter
+//! that is raised after the hash is removed from every table and before the hash can be inserted again. A
+//! query that finds both entries sees the counter change:
+//!
+//! - It read the first entry as occupied, so it read the counter before the counter was raised; otherwise it
+//!   would have seen the entry as removed.
+//! - It reads the counter a second time after it found the second entry, which was written after the counter
+//!   was raised.
+//!
+//! # Migration to another layout
+//! A new layout is filled next to the old one. On average each insertion moves eight hashes, but they move in
+//! shares: a share is the hashes that begin with the same 12 bits, a few hundred if hashes are spread evenly.
+//! Meanwhile readers use the old layout and writers update both. When the new layout holds all hashes, it
+//! replaces the old one.
+//!
+//! *Absent*: the documents of a hash (`store`), ranking, and any blocking call.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::block::Filed;
+use super::layout::{Kind, Layout, Thresholds, insert_new};
+use super::memory::{Pin, Replaceable, pin, step};
+use super::plan::Plan;
+use super::probe::{Question, Touched, adapted, prefetch_query, probe, probe_all};
+use super::scan::Neighbour;
+
+/// How a query was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The plan; `None` if every hash was compared, or if the index has signatures.
+    pub plan: Option<Plan>,
+    /// Whether every stored hash was compared.
+    pub scanned: bool,
+    /// The memory that was read.
+    pub touched: Touched,
+}
+
+/// The concurrent pigeonhole index over hashes of `W`.
+///
+/// ```
+/// use lookalike_hamming::{Index, Neighbour};
+/// let index = Index::<u64>::new();
+/// index.insert(0b1011);
+/// let mut found = Vec::new();
+/// index.within(0b1000, 2, &mut found);
+/// assert_eq!(found, [Neighbour { distance: 2, hash: 0b1011 }]);
+/// ```
+pub struct Index<W: Filed> {
+    layout: Replaceable<Layout<W>>,
+    len: AtomicUsize,
+    /// The number of removals. It is raised after a hash is removed from every table.
+    removals: AtomicU64,
+    writer: Mutex<Option<Migration<W>>>,
+    thresholds: Thresholds,
+}
+
+/// A layout that is being filled next to the one in use.
+struct Migration<W: Filed> {
+    next: Replaceable<Layout<W>>,
+    /// Hashes whose first [`SHARE_BITS`] bits are below this are in both layouts.
+    moved: u32,
+    /// The number of hashes that are due to be moved, because of earlier insertions.
+    due: usize,
+}
+
+impl<W: Filed> Migration<W> {
+    fn to(next: Layout<W>) -> Migration<W> {
+        Migration { next: Replaceable::new(next), moved: 0, due: 0 }
+    }
+}
+
+/// The number of first bits of a hash that determine its share. Hashes move to another layout in shares.
+const SHARE_BITS: u32 = 12;
+/// The number of hashes to move per insertion: a migration ends after an eighth as many insertions as the
+/// index had hashes at its beginning.
+const MIGRATION_PACE: usize = 8;
+/// The minimum number of hashes that are inserted under one lock. A large index takes one hash per
+/// [`BATCH_SHARE`] stored hashes, so that a segment is loaded into the cache for many of them, and at most
+/// [`LARGEST_BATCH`], whose insertion takes some tenths of a second.
+const BATCH: usize = 1 << 15;
+const BATCH_SHARE: usize = 8;
+const LARGEST_BATCH: usize = 1 << 20;
+/// The number of queries whose runs are prefetched together: about as many as the processor fetches at a
+/// time.
+pub const GROUP: usize = 8;
+
+impl<W: Filed> Default for Index<W> {
+    fn default() -> Index<W> {
+        Index::new()
+    }
+}
+
+impl<W: Filed> Index<W> {
+    /// An empty index, which takes some kilobytes.
+    pub fn new() -> Index<W> {
+        Index::with_layouts(Thresholds::MEASURED)
+    }
+
+    /// An empty index that stores hashes in buckets from `buckets` hashes on, and hashes of 64 bits in three
+    /// tables instead of four from `three` on. This changes the cost of queries, not their answers.
+    pub fn with_layouts_from(buckets: usize, three: usize) -> Index<W> {
+        Index::with_layouts(Thresholds { buckets: [buckets; 3], three })
+    }
+
+    fn with_layouts(thresholds: Thresholds) -> Index<W> {
+        let layout = Layout::new(Kind::suited(W::WIDTH, 0, thresholds), 0);
+        Index { thresholds, ..Index::of_layout(layout, 0) }
+    }
+
+    /// The index with these tables, which hold this number of hashes.
+    pub(super) fn of_layout(layout: Layout<W>, hashes: usize) -> Index<W> {
+        Index {
+            layout: Replaceable::new(layout),
+            len: AtomicUsize::new(hashes),
+            removals: AtomicU64::new(0),
+            writer: Mutex::new(None),
+            thresholds: Thresholds::MEASURED,
+        }
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, Option<Migration<W>>> {
+        // All threads of a model run on one thread of the system, which must not wait for itself.
+        #[cfg(test)]
+        while super::model::is_running() {
+            match self.writer.try_lock() {
+                Some(writer) => return writer,
+                None => super::model::wait(),
+            }
+        }
+        self.writer.lock()
+    }
+
+    /// Adds a hash. Returns whether it is new.
+    pub fn insert(&self, hash: W) -> bool {
+        self.insert_locked(&mut self.lock_writer(), &mut vec![hash], &mut pin()) == 1
+    }
+
+    /// Adds hashes, faster than one by one. Returns how many were new.
+    pub fn insert_all(&self, hashes: impl IntoIterator<Item = W>) -> usize {
+        let mut hashes = hashes.into_iter();
+        let (mut batch, mut new) = (Vec::new(), 0);
+        loop {
+            batch.clear();
+            batch.extend(hashes.by_ref().take((self.len() / BATCH_SHARE).clamp(BATCH, LARGEST_BATCH)));
+            if batch.is_empty() {
+                return new;
+            }
+            // Each batch takes the lock and a pin again, so that other writers can proceed.
+            new += self.insert_locked(&mut self.lock_writer(), &mut batch, &mut pin());
+        }
+    }
+
+    /// Removes a hash. Returns whether it was present.
+    pub fn remove(&self, hash: W) -> bool {
+        let mut writer = self.lock_writer();
+        let pin = pin();
+        let layout = self.layout.get(&pin);
+        if !layout.contains(hash, &pin) {
+            return false;
+        }
+        let len = self.len();
+        layout.remove(hash, &pin);
+        step();
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        if let Some(migration) = &mut *writer
+            && share(hash) < migration.moved
+        {
+            migration.next.get(&pin).remove(hash, &pin);
+        }
+        self.len.store(len - 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Adds the new hashes and leaves only them in the list. Returns their number.
+    fn insert_locked(&self, writer: &mut Option<Migration<W>>, hashes: &mut Vec<W>, pin: &mut Pin) -> usize {
+        let len = self.len();
+        insert_new(&self.layout, hashes, len, pin);
+        let len = len + hashes.len();
+        self.len.store(len, Ordering::Relaxed);
+        if let Some(migration) = writer {
+            let moved = migration.moved;
+            let mut moved: Vec<W> = hashes.iter().copied().filter(|hash| share(*hash) < moved).collect();
+            insert_new(&migration.next, &mut moved, len, pin);
+            self.continue_migration(writer, hashes.len(), pin);
+        } else {
+            // An index that shrinks keeps its layout.
+            let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.thresholds));
+            if suited > now {
+                *writer = Some(Migration::to(Layout::new(suited, len)));
+            }
+        }
+        hashes.len()
+    }
+
+    /// Moves shares for `inserted` insertions. After the last share, the new layout replaces the old one.
+    fn continue_migration(&self, writer: &mut Option<Migration<W>>, inserted: usize, pin: &mut Pin) {
+        let Some(migration) = writer else { return };
+        let len = self.len();
+        migration.due += inserted * MIGRATION_PACE;
+        let of_a_share = (len >> SHARE_BITS).max(1);
+        while migration.due >= of_a_share && migration.moved < 1 << SHARE_BITS {
+            migration.due -= of_a_share;
+            let mut share = Vec::with_capacity(2 * of_a_share);
+            let layout = self.layout.get(pin);
+            layout.hashes_beginning((migration.moved, SHARE_BITS), pin, |hash| share.push(hash));
+            insert_new(&migration.next, &mut share, len, pin);
+            migration.moved += 1;
+        }
+        if migration.moved == 1 << SHARE_BITS
+            && let Some(migration) = writer.take()
+        {
+            self.layout.replace(migration.next.into_inner(), pin);
+        }
+    }
+
+    /// Whether the hash is stored.
+    pub fn contains(&self, hash: W) -> bool {
+        let pin = pin();
+        self.layout.get(&pin).contains(hash, &pin)
+    }
+
+    /// The number of hashes. It may be outdated while writers run.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether it holds no hash.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends to `found` every stored hash within `k` bits of `query`, each once, in no particular order.
+    ///
+    /// `k` ranges from 0 to the width; a larger value means the width. The query uses the plan with the least
+    /// expected cost, or another plan if it reads a hot run. It compares every hash if that is cheaper.
+    pub fn within(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
+        let k = k.min(W::WIDTH.bits());
+        let hashes = self.len();
+        self.without_duplicates(found, |found, pin| {
+            let layout = self.layout.get(pin);
+            let plan = Plan::expected::<W>(layout.kind, k, hashes);
+            let question = Question { query, k, hashes };
+            let mut touched = Touched::default();
+            if let Some(plan) = plan {
+                if probe(layout, plan, &question, true, (found, &mut touched), pin) {
+                    return Report { plan: Some(*plan), scanned: false, touched };
+                }
+                if let Some(plan) = adapted(layout, plan, &question, pin) {
+                    probe(layout, &plan, &question, false, (found, &mut touched), pin);
+                    return Report { plan: Some(plan), scanned: false, touched };
+                }
+            }
+            probe_all(layout, &question, (found, &mut touched), pin);
+            Report { plan: None, scanned: true, touched: of_scan(touched, hashes) }
+        })
+    }
+
+    /// Prefetches the memory that lookups of these queries within `k` read first, without waiting. It is
+    /// useful for at most [`GROUP`] queries at a time, directly before their lookups.
+    pub fn prefetch(&self, queries: impl IntoIterator<Item = W>, k: u32) {
+        if let Some(plan) = self.plan(k) {
+            let (pin, hashes) = (pin(), self.len());
+            queries
+                .into_iter()
+                .for_each(|query| prefetch_query(self.layout(&pin), plan, query, hashes, &pin));
+        }
+    }
+
+    /// As [`Index::within`], with given radii and given numbers of prefix bits, one for each of
+    /// [`Index::blocks`]; `None` if they do not cover every hash within `k` or are out of range.
+    pub fn within_radii(
+        &self,
+        (radii, bits): (&[i8], &[u8]),
+        query: W,
+        k: u32,
+        found: &mut Vec<Neighbour<W>>,
+    ) -> Option<Report> {
+        self.without_duplicates(found, |found, pin| {
+            let layout = self.layout.get(pin);
+            let k = k.min(W::WIDTH.bits());
+            let plan = Plan::chosen(layout.kind, k, radii, bits)?;
+            let (question, mut touched) = (Question { query, k, hashes: self.len() }, Touched::default());
+            probe(layout, &plan, &question, false, (found, &mut touched), pin);
+            Some(Report { plan: Some(plan), scanned: false, touched })
+        })
+    }
+
+    /// As [`Index::within`], by comparing every stored hash.
+    pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
+        self.without_duplicates(found, |found, pin| {
+            let k = k.min(W::WIDTH.bits());
+            let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
+            probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
+            Report { plan: None, scanned: true, touched: of_scan(touched, self.len()) }
+        })
+    }
+
+    /// Runs `find`, and removes the duplicates among the values that it appends.
+    fn without_duplicates<T: Ord, R>(
+        &self,
+        found: &mut Vec<T>,
+        find: impl FnOnce(&mut Vec<T>, &Pin) -> R,
+    ) -> R {
+        step();
+        let before = self.removals.load(Ordering::SeqCst);
+        let already = found.len();
+        let report = find(found, &pin());
+        step();
+        if self.removals.load(Ordering::SeqCst) != before && found.len() > already + 1 {
+            let mut own = found.split_off(already);
+            own.sort_unstable();
+            own.dedup();
+            found.append(&mut own);
+        }
+        report
+    }
+
+    /// The widths of the blocks of the current layout, the least significant first.
+    pub fn blocks(&self) -> Vec<u8> {
+        let pin = pin();
+        self.layout.get(&pin).kind.blocks().iter().map(|block| block.bits() as u8).collect()
+    }
+
+    /// Whether [`Index::within`] would compare every hash.
+    pub fn scans(&self, k: u32) -> bool {
+        self.plan(k).is_none()
+    }
+
+    /// The estimated cost of a query within `k`, roughly in nanoseconds. It separates cheap queries from
+    /// expensive ones.
+    pub fn cost(&self, k: u32) -> u64 {
+        let kind = self.layout.get(&pin()).kind;
+        Plan::expected_cost::<W>(kind, k.min(W::WIDTH.bits()), self.len())
+    }
+
+    /// The estimated cost of [`Index::scan`].
+    pub fn cost_of_scan(&self, k: u32) -> u64 {
+        Plan::cost_of_scan::<W>(self.layout.get(&pin()).kind, k, self.len())
+    }
+
+    /// The current layout.
+    pub(super) fn layout<'p>(&self, pin: &'p Pin) -> &'p Layout<W> {
+        self.layout.get(pin)
+    }
+
+    /// Appends the hashes that begin with the `bits` bits of `first`, each once.
+    pub(super) fn hashes_with(&self, first: u32, bits: u32, hashes: &mut Vec<W>) {
+        self.without_duplicates(hashes, |hashes, pin| {
+            self.layout.get(pin).hashes_beginning((first, bits), pin, |hash| hashes.push(hash));
+        });
+    }
+
+    pub(super) fn plan(&self, k: u32) -> Option<&'static Plan> {
+        let kind = self.layout.get(&pin()).kind;
+        Plan::expected::<W>(kind, k.min(W::WIDTH.bits()), self.len())
+    }
+
+    /// Adds the number of stored hashes at distance d from `query` to `counts[d]`, for each d below the
+    /// length of `counts`.
+    pub fn distances(&self, query: W, counts: &mut [u64]) {
+        self.for_each_run(|run| {
+            for &mut hash in run {
+                if let Some(count) = counts.get_mut((hash ^ query).ones() as usize) {
+                    *count += 1;
+                }
+            }
+        });
+    }
+
+    /// Calls `each` with all hashes in ascending order, in sorted runs of hashes that share their first bits.
+    /// Hashes that are inserted or removed meanwhile may or may not be among them.
+    pub fn for_each_sorted_run(&self, mut each: impl FnMut(&[W])) {
+        self.for_each_run(|run| {
+            run.sort_unstable();
+            each(run);
+        });
+    }
+
+    /// Calls `each` with all hashes, in runs that share their first bits. The thread is pinned only while a
+    /// run is read, so that a slow caller does not prevent memory from being freed.
+    fn for_each_run(&self, mut each: impl FnMut(&mut Vec<W>)) {
+        let mut run = Vec::new();
+        for first in 0..256 {
+            run.clear();
+            self.hashes_with(first, 8, &mut run);
+            each(&mut run);
+        }
+    }
+
+    /// Calls `each` with the number of hashes in each bucket of each table. Here a bucket is the hashes that
+    /// share the first bits of a block: so many bits that a bucket of evenly spread hashes has 16 to 32, or
+    /// the whole block. One probe of radius 0 reads about such a bucket.
+    pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
+        let pin = pin();
+        let layout = self.layout.get(&pin);
+        let prefix_bits = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
+        for (number, block) in layout.kind.blocks().iter().enumerate() {
+            let bits = prefix_bits.min(block.bits());
+            let upper = bits.min(8);
+            for first in 0..1 << upper {
+                let mut sizes = vec![0usize; 1 << (bits - upper)];
+                layout.hashes_with(number, (first, upper), &pin, |hash| {
+                    let bucket = block.first(hash, bits);
+                    sizes[bucket as usize & ((1 << (bits - upper)) - 1)] += 1;
+                });
+                sizes.into_iter().for_each(&mut each);
+            }
+        }
+    }
+
+    /// The bytes that the index occupies, including free entries, without the bookkeeping of the allocator.
+    /// During a migration, the new layout may not be counted while a writer runs.
+    pub fn bytes(&self) -> usize {
+        let pin = pin();
+        let migration = self.writer.try_lock();
+        let migration = migration.as_ref().and_then(|migration| migration.as_ref());
+        let next = migration.map_or(0, |migration| migration.next.get(&pin).bytes(&pin));
+        size_of::<Index<W>>() + self.layout.get(&pin).bytes(&pin) + next
+    }
+}
+
+/// What a scan of this number of hashes has read. Free entries, which lines are padded with, do not count.
+fn of_scan(touched: Touched, hashes: usize) -> Touched {
+    Touched { candidates: hashes as u64, ..touched }
+}
+
+/// The share of a hash in a migration.
+fn share<W: Filed>(hash: W) -> u32 {
+    hash.below(W::WIDTH.bits()) >> (32 - SHARE_BITS)
+}

@@ -1,0 +1,206 @@
+//! The records of the store: collections, rows, postings, changes.
+//!
+//! *Absent*: their bytes (`codec`).
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::codec;
+use super::error::StoreError;
+use lookalike_hash::{
+    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width,
+};
+
+/// A collection and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CollectionRecord {
+    /// Its number, which is never assigned twice.
+    pub id: CollectionId,
+    /// Its name, unique among existing collections.
+    pub name: CollectionName,
+    /// The profile of its fingerprints, `name@version`.
+    pub profile: String,
+    /// The width of its hashes.
+    pub width: Width,
+    /// The shape of the signatures that its hashes identify, if they do. Rows then have the signatures as
+    /// sketches.
+    pub signatures: Option<SignatureShape>,
+    /// The Hamming distance of its queries, unless a query gives another.
+    pub k: u32,
+    /// The similarity that set `k`, if one did.
+    pub threshold: Option<f64>,
+    /// How its documents form clusters, if they do.
+    pub clusters: Option<ClusterRule>,
+    /// The size in bytes of the sketch that each row has for a second check, if rows have one.
+    pub sketch_bytes: Option<u16>,
+    /// The most documents that may have a gram before it counts as boilerplate, if rows have grams.
+    pub boilerplate: Option<u32>,
+    /// Whether rows keep the document's text.
+    pub keep_text: bool,
+    /// The default lifetime of its documents in seconds; `None` is unlimited.
+    pub expires_in: Option<u64>,
+    /// The creation time, in milliseconds since 1970-01-01 UTC.
+    pub created_ms: u64,
+}
+
+impl CollectionRecord {
+    /// The XXH3 checksum of the record as it is stored. It covers every field.
+    pub fn checksum(&self) -> u64 {
+        xxh3_64(&codec::write_collection(self))
+    }
+}
+
+/// The stored data of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its fingerprint.
+    pub hash: Hash,
+    /// The number of distinct features in the fingerprint; `None` if the document was given as a hash.
+    pub features: Option<u32>,
+    /// Whether a copy with one changed word may be missed.
+    pub short: bool,
+    /// The number of characters of its text; `None` if the document was given as a hash.
+    pub characters: Option<u32>,
+    /// Its place in the order in which documents arrived: smaller numbers arrived first. A document that is
+    /// overwritten keeps its place.
+    pub place: u64,
+    /// The time of the last write, in milliseconds since 1970-01-01 UTC.
+    pub written_ms: u64,
+    /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
+    pub expires_ms: Option<u64>,
+    /// The JSON object of the document, exactly as it was received.
+    pub metadata: Option<String>,
+    /// The sampled grams of its text in the order of the text, each hash once, if the collection keeps grams.
+    pub grams: Vec<Gram>,
+    /// Its text, if the collection keeps texts.
+    pub text: Option<String>,
+    /// The signature, if the hash identifies one; otherwise a sketch of the features for a second check of
+    /// similarity, if the collection keeps sketches.
+    pub sketch: Option<Vec<u8>>,
+}
+
+/// The part of a [`Row`] that does not grow with the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowHead {
+    /// Its fingerprint.
+    pub hash: Hash,
+    /// The number of characters of its text; `None` if the document was given as a hash.
+    pub characters: Option<u32>,
+    /// Its place in the order in which documents arrived.
+    pub place: u64,
+    /// The time of the last write, in milliseconds since 1970-01-01 UTC.
+    pub written_ms: u64,
+    /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
+    pub expires_ms: Option<u64>,
+    /// The JSON object of the document, exactly as it was received.
+    pub metadata: Option<String>,
+    /// The sampled grams of its text.
+    pub grams: Vec<Gram>,
+}
+
+impl Row {
+    /// Its bytes, as in the tree of rows.
+    pub fn into_bytes(self) -> Vec<u8> {
+        codec::write_row(self)
+    }
+
+    /// Reads the bytes of [`Row::into_bytes`].
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if they are not a row, or one of a later layout.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Row, StoreError> {
+        codec::read_row(bytes)
+    }
+
+    /// The bytes of its fields of variable length.
+    pub fn held_bytes(&self) -> usize {
+        let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
+        let sketch = self.sketch.as_ref().map_or(0, Vec::len);
+        text(&self.metadata) + text(&self.text) + sketch + size_of_val(&self.grams[..])
+    }
+
+    /// Whether it is expired at this time.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        is_expired(self.expires_ms, now_ms)
+    }
+}
+
+impl RowHead {
+    /// Whether it is expired at this time.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        is_expired(self.expires_ms, now_ms)
+    }
+}
+
+fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {
+    expires_ms.is_some_and(|at| at <= now_ms)
+}
+
+/// Which posting lists: of the documents by their fingerprints, or by the grams of their texts. A gram is the
+/// key of its list as a hash of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lists {
+    /// The documents that have a fingerprint.
+    Hashes,
+    /// The documents whose texts have a gram.
+    Grams,
+}
+
+/// A document that has a certain hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posting {
+    /// Its id.
+    pub id: DocumentId,
+    /// Whether its row has metadata.
+    pub has_metadata: bool,
+    /// The expiry time of its row. Expired postings are skipped without a read of the row.
+    pub expires_ms: Option<u64>,
+}
+
+impl Posting {
+    /// Whether it is expired at this time.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        is_expired(self.expires_ms, now_ms)
+    }
+}
+
+/// An entry in the order of expiry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The expiry time, in milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// The collection of the document.
+    pub collection: CollectionId,
+    /// The document.
+    pub id: DocumentId,
+}
+
+/// The posting list of a hash. Most hashes have one document, which a single point read finds. With several
+/// documents each posting has its own key, so a hash of a million identical pages has no huge value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PostingList {
+    /// The only document.
+    One(Posting),
+    /// The number of documents: several, or one that remains of several.
+    Many(u64),
+}
+
+/// One acknowledged operation, with the fields that the index needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A document was written or deleted. A hash is `added` by the first document that has it, and
+    /// `removed` with the last one; often both are absent.
+    Document {
+        /// The collection of the document.
+        collection: CollectionId,
+        /// A hash that no document had before.
+        added: Option<Hash>,
+        /// A hash that no document has any more.
+        removed: Option<Hash>,
+    },
+    /// A collection was created.
+    CollectionCreated(CollectionId),
+    /// The settings or the marks of a collection were changed.
+    CollectionChanged(CollectionId),
+    /// A collection was deleted with all its documents.
+    CollectionDeleted(CollectionId),
+}
