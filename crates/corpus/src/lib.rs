@@ -29,3 +29,7 @@ pub use linked::linked;
 pub use order::visiting_order;
 pub use parts::Bounds;
 pub use rounds::decide_in_rounds;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -49,6 +49,8 @@ mod shard;
 mod sharded;
 mod table;
 
+pub use lookalike_hash::{Hash, SignatureShape, U256, Width};
+
 pub use bands::Bands;
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
@@ -60,3 +62,7 @@ pub use probe::Touched;
 pub use progress::Progress;
 pub use scan::{Neighbour, scan};
 pub use sharded::{GROUP, Index, Report};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

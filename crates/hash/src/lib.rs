@@ -29,3 +29,7 @@ pub use signature::{SignatureShape, is_blank, share_caught};
 pub use times::seconds;
 pub use u256::U256;
 pub use wide::WideHash;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

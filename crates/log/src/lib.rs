@@ -89,3 +89,7 @@ pub trait Log: Send + Sync {
     /// [`LogError::Rewound`] if the log ends before the position.
     fn trim(&self, through: Position) -> BoxFuture<'_, Result<(), LogError>>;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,3 +6,7 @@
 pub mod call;
 pub mod machine;
 pub mod pool;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -489,3 +489,7 @@ fn make(dir: &Path, settings: StoreSettings, store: u64) -> Result<Manifest, Sto
     manifest.write(dir)?;
     Ok(manifest)
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

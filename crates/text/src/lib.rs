@@ -51,3 +51,7 @@ pub use simplify::simplified;
 pub use tokens::tokens;
 pub use visible::visible_text;
 pub use word_diff::{Change, word_diff};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

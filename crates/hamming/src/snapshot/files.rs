@@ -13,7 +13,7 @@ use super::error::SnapshotError;
 use super::format::{Chunk, FORMAT, Flaw, Header, OUT_OF_ORDER, Reader, Section, Writer};
 use super::gaps::Number;
 use crate::HashIndex;
-use lookalike_hash::{Hash, Sequence, U256, Width};
+use lookalike_hash::{CollectionId, Hash, Sequence, U256, Width};
 
 const SUFFIX: &str = ".snapshot";
 /// The suffix of a snapshot until it is whole. [`retain`] deletes the ones that a crash left.
@@ -58,7 +58,27 @@ pub fn write(
     go_on: &dyn Fn() -> io::Result<()>,
     through: impl FnOnce() -> io::Result<Sequence>,
 ) -> Result<SnapshotFile, SnapshotError> {
-    let path = dir.join(format!("{:020}{SUFFIX}", from.0));
+    write_as(dir.join(format!("{:020}{SUFFIX}", from.0)), from, sections, go_on, through)
+}
+
+/// Saves an index in a file, in place of what the file held. The file is either the old or the new one.
+///
+/// # Errors
+/// [`SnapshotError`] if the file system fails, or the file does not read back as it was written.
+pub fn save(index: &Arc<dyn HashIndex>, path: &Path) -> Result<(), SnapshotError> {
+    let section = Section { collection: CollectionId(0), width: index.width(), profile: String::new() };
+    let content = Content { section, index: Arc::clone(index), without: HashSet::new() };
+    write_as(path.to_owned(), Sequence(0), &[content], &|| Ok(()), || Ok(Sequence(0))).map(drop)
+}
+
+fn write_as(
+    path: PathBuf,
+    from: Sequence,
+    sections: &[Content],
+    go_on: &dyn Fn() -> io::Result<()>,
+    through: impl FnOnce() -> io::Result<Sequence>,
+) -> Result<SnapshotFile, SnapshotError> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let partial = path.with_extension(PARTIAL.trim_start_matches('.'));
     let file = File::create(&partial).map_err(|e| failed(&partial, "created", e))?;
     let checksum = stream(file, from, sections, go_on, through)

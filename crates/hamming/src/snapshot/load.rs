@@ -88,6 +88,18 @@ impl Ascending {
     }
 }
 
+/// The index that [`save`](super::save) wrote.
+///
+/// # Errors
+/// [`SnapshotError`] as for [`load`]; a snapshot of several collections is not one index.
+pub fn open(path: &Path) -> Result<Arc<dyn HashIndex>, SnapshotError> {
+    let mut sections = load(path, &Progress::default())?.sections;
+    match sections.pop() {
+        Some((_, index)) if sections.is_empty() => Ok(index),
+        _ => Err(SnapshotError::Damaged { path: path.to_owned(), offset: 0, what: "it holds not one index" }),
+    }
+}
+
 /// Loads a snapshot with all processors.
 ///
 /// # Errors

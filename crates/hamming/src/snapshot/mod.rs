@@ -24,6 +24,6 @@ mod load;
 mod tests;
 
 pub use error::SnapshotError;
-pub use files::{Content, SnapshotFile, list, retain, set_aside, write};
+pub use files::{Content, SnapshotFile, list, retain, save, set_aside, write};
 pub use format::{Header, Section};
-pub use load::{Ascending, Loaded, load};
+pub use load::{Ascending, Loaded, load, open};
