@@ -8,7 +8,6 @@
 //! - [`fingerprint`]: SimHash by a named, versioned [`fingerprint::Profile`]
 //! - [`index`]: the concurrent pigeonhole index, exact for every k
 //! - [`corpus`]: which documents of a whole corpus are kept, and what replaces the others
-//! - [`plans`]: plans of the literature, to compare the index with
 //!
 //! The other half serves it: [`http`] calls [`service`], which computes fingerprints on the [`pool`] and
 //! queries the [`engine`], which holds the index, the durable [`store`] and [`snapshot`]s of the index.
@@ -53,7 +52,6 @@ pub mod index;
 pub mod keys;
 pub mod log;
 pub mod machine;
-pub mod plans;
 pub mod pool;
 pub mod profiles;
 pub mod random;

@@ -20,7 +20,6 @@ mod import;
 mod keys;
 mod main_text;
 mod output;
-mod plans;
 mod repair;
 mod restore;
 mod serve;
@@ -59,8 +58,6 @@ enum Command {
     Idf(idf::IdfArguments),
     /// Measure what profiles find on labelled texts, or on edited copies of your texts.
     Eval(eval::EvalArguments),
-    /// Compare plans of the literature for finding near hashes, on your hashes.
-    Plans(plans::PlansArguments),
     /// Copy files of documents without near-duplicates; needs no server.
     Dedupe(Box<dedupe::DedupeArguments>),
     /// Send a file of documents to a server.
@@ -159,7 +156,6 @@ pub fn run() -> ExitCode {
         Command::Vote(arguments) => vote::run(&arguments),
         Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
-        Command::Plans(arguments) => plans::run(&arguments),
         Command::Dedupe(arguments) => dedupe::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),

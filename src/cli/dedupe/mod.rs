@@ -223,7 +223,7 @@ fn distance(arguments: &DedupeArguments, profile: &Profile) -> Result<u32, Failu
 }
 
 /// Parses a number of bytes, alone or with KiB, MiB or GiB.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let shift = match text[end..].trim() {
         "" => Some(0),
