@@ -27,7 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("cluster", &["log", "engine", "client"]),
     ("profiles", &["ids", "text", "features", "fingerprint", "wording"]),
-    ("eval", &["random", "ids", "text", "features", "fingerprint", "index", "corpus", "wording"]),
+    ("eval", &["random", "ids", "fingerprint", "index", "wording"]),
     ("corpus", &["ids", "index"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "eval", "pool", "call", "wording"]),
     ("keys", &["ids"]),

@@ -30,9 +30,8 @@ use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
 use super::client::Access;
-use super::eval::OfPage;
 use super::files::{Format, charset};
-use super::fingerprint::profile;
+use super::fingerprint::{OfPage, profile};
 use super::{Failure, tell};
 use crate::fingerprint::Profile;
 use crate::ids::{HashForm, KeepRule};

@@ -12,11 +12,11 @@ use std::borrow::Cow;
 use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
-use super::super::eval::OfPage;
 use super::super::files::{
     Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
     quoted,
 };
+use super::super::fingerprint::OfPage;
 use super::seen::Seen;
 use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
 use crate::text::CharsetOf;
