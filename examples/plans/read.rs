@@ -1,7 +1,7 @@
 //! Files of hashes: one per line.
 //!
-//! After the digits the rest of a line is ignored, so the output of `lookalike fingerprint` can be read. Empty
-//! lines are skipped. An error names file and line.
+//! After the digits the rest of a line is ignored, so the output of `lookalike fingerprint` can be read.
+//! Empty lines are skipped. An error names file and line.
 
 use std::collections::HashSet;
 use std::io::BufRead;

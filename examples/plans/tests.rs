@@ -53,7 +53,7 @@ fn is_near_the_estimate<W: Bits>(design: Design, bytes: u64, hashes: &[W], k: u3
 }
 
 /// Compares every plan that takes at most 64 MiB with the scan, and its bytes with the estimate.
-fn compare<W: Bits>(hashes: &[W], distances: impl IntoIterator<Item = u32>, run: &mut Vec<String>) {
+fn compare_with_scan<W: Bits>(hashes: &[W], distances: impl IntoIterator<Item = u32>, run: &mut Vec<String>) {
     for k in distances {
         let allowed = 64 << 20;
         for design in Design::all(k) {
@@ -81,11 +81,11 @@ fn compare<W: Bits>(hashes: &[W], distances: impl IntoIterator<Item = u32>, run:
 #[test]
 fn every_plan_finds_what_the_scan_finds() {
     let mut run = Vec::new();
-    compare::<u64>(&random_hashes(3_000), 0..=9, &mut run);
-    compare::<u64>(&skewed(3_000), 0..=9, &mut run);
-    compare::<u64>(&skewed(400), [15, 21, 31], &mut run);
+    compare_with_scan::<u64>(&random_hashes(3_000), 0..=9, &mut run);
+    compare_with_scan::<u64>(&skewed(3_000), 0..=9, &mut run);
+    compare_with_scan::<u64>(&skewed(400), [15, 21, 31], &mut run);
     // So few that all their variants fit.
-    compare::<u64>(&skewed(40), 0..=4, &mut run);
+    compare_with_scan::<u64>(&skewed(40), 0..=4, &mut run);
     for wanted in [
         "scan 31",
         "index 31",
@@ -111,8 +111,8 @@ fn every_plan_finds_what_the_scan_finds() {
 #[test]
 fn every_plan_finds_what_the_scan_finds_among_wide_hashes() {
     let mut run = Vec::new();
-    compare::<u128>(&random_hashes(1_000), [0, 1, 2, 3, 6], &mut run);
-    compare::<u128>(&skewed(1_000), [0, 1, 2, 3, 6, 15, 31], &mut run);
+    compare_with_scan::<u128>(&random_hashes(1_000), [0, 1, 2, 3, 6], &mut run);
+    compare_with_scan::<u128>(&skewed(1_000), [0, 1, 2, 3, 6, 15, 31], &mut run);
     for wanted in
         ["blocks 31", "tables-1 31", "tables-3 3", "tables-twice 15", "ball 3", "variants-1 2", "one-bit 31"]
     {
