@@ -8,7 +8,6 @@
 //! - [`fingerprint`]: SimHash by a named, versioned [`fingerprint::Profile`]
 //! - [`index`]: the concurrent pigeonhole index, exact for every k
 //! - [`corpus`]: which documents of a whole corpus are kept, and what replaces the others
-//! - [`plans`]: plans of the literature, to compare the index with
 //!
 //! The other half serves it: [`http`] calls [`service`], which computes fingerprints on the [`pool`] and
 //! queries the [`engine`], which holds the index, the durable [`store`] and [`snapshot`]s of the index.
@@ -55,7 +54,6 @@ pub use lookalike_hash as ids;
 pub mod keys;
 pub use lookalike_log as log;
 pub use lookalike_run::machine;
-pub mod plans;
 pub use lookalike_run::pool;
 pub use lookalike_text::profiles;
 pub mod random;

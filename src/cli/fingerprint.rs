@@ -4,10 +4,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::Failure;
-use super::eval::OfPage;
 use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
 use crate::http::CharsetOut;
 use crate::ids::HashForm;
@@ -42,6 +41,24 @@ pub(super) struct FingerprintArguments {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
+}
+
+/// The text of a page that is used.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum OfPage {
+    /// The main text, as the server extracts it
+    Main,
+    /// All visible text
+    Visible,
+}
+
+impl From<OfPage> for PageText {
+    fn from(page: OfPage) -> PageText {
+        match page {
+            OfPage::Main => PageText::Main,
+            OfPage::Visible => PageText::Visible,
+        }
+    }
 }
 
 pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {

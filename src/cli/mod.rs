@@ -10,16 +10,13 @@ mod cluster;
 mod config;
 mod dedupe;
 mod eval;
-mod eval_kinds;
 mod export;
 mod fingerprint;
 mod healthcheck;
 mod idf;
 mod import;
 mod keys;
-mod main_text;
 mod output;
-mod plans;
 mod repair;
 mod restore;
 mod serve;
@@ -59,8 +56,6 @@ enum Command {
     Idf(idf::IdfArguments),
     /// Measure what profiles find on labelled texts, or on edited copies of your texts.
     Eval(eval::EvalArguments),
-    /// Compare plans of the literature for finding near hashes, on your hashes.
-    Plans(plans::PlansArguments),
     /// Copy files of documents without near-duplicates; needs no server.
     Dedupe(Box<dedupe::DedupeArguments>),
     /// Send a file of documents to a server.
@@ -158,7 +153,6 @@ pub fn run() -> ExitCode {
         Command::Vote(arguments) => vote::run(&arguments),
         Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
-        Command::Plans(arguments) => plans::run(&arguments),
         Command::Dedupe(arguments) => dedupe::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),

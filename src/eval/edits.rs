@@ -2,8 +2,6 @@
 //!
 //! Not here: edits that need knowledge of the language, such as paraphrases.
 
-use std::collections::HashSet;
-
 use super::Set;
 use super::labels::Labels;
 use crate::random::Random;
@@ -117,15 +115,8 @@ fn apply(edit: Edit, text: &str, other: &str, random: &mut Random) -> String {
     }
 }
 
-/// The distinct sentences of texts, in order, as separate texts: realistic short texts.
-pub fn distinct_sentences(texts: &[String]) -> Vec<String> {
-    let mut seen = HashSet::new();
-    let all = texts.iter().flat_map(|text| sentences(text)).map(str::trim);
-    all.filter(|sentence| seen.insert(*sentence)).map(str::to_owned).collect()
-}
-
 /// The sentences of a text with their punctuation.
-pub(super) fn sentences(text: &str) -> Vec<&str> {
+fn sentences(text: &str) -> Vec<&str> {
     text.split_inclusive(['。', '.', '!', '?', '！', '？', '\n'])
         .filter(|part| !part.trim().is_empty())
         .collect()
@@ -147,12 +138,6 @@ mod tests {
         }
         assert_eq!(with_edits("own", texts.clone(), 7).texts, set.texts);
         assert_ne!(with_edits("own", texts, 8).texts, set.texts);
-    }
-
-    #[test]
-    fn sentences_are_taken_once() {
-        let texts = ["One. Two! 三。".to_owned(), "Two!\n四?".to_owned()];
-        assert_eq!(distinct_sentences(&texts), ["One.", "Two!", "三。", "四?"]);
     }
 
     #[test]

@@ -3,30 +3,20 @@
 //! Costs: time proportional to the square of the number of texts, a second or two for a billion pairs.
 //! Guarantees: the same texts, labels and seed give the same figures, except those of speed. Every pair of
 //! texts is compared and none is sampled, so precision and recall are counts and not estimates. Not here:
-//! files and arguments (the command `eval`).
+//! arguments (the command `eval`), and what is measured for those who work on profiles (`benches/quality`).
 
 mod alike;
-mod by_kind;
 mod calibration;
-mod containment;
 mod curve;
-mod dropped;
 mod edits;
-mod halves;
-mod kinds;
 mod labels;
-mod main_text;
-mod min_hash;
 mod near;
 mod of_text;
-mod one_word;
-mod pages;
-mod pieces;
 mod promise;
+mod read;
 mod recommend;
 mod report;
 mod sample;
-mod second_check;
 mod signed;
 mod skew;
 mod svg;
@@ -34,25 +24,17 @@ mod svg;
 mod tests;
 
 pub use alike::{ALIKE, CERTAIN, set_aside_copies};
-pub use by_kind::{ByKind, by_kind, kinds_table};
 pub use calibration::{CANDIDATES, Candidate, Choice, MeasuredBy, best, promised_table};
-pub use containment::containment_table;
 pub use curve::{Curve, Point};
-pub use dropped::dropped_table;
-pub use edits::{EDITS, Edit, distinct_sentences, with_edits};
-pub use halves::{HalfResult, Split, halves, halves_table};
+pub use edits::{EDITS, Edit, with_edits};
 pub use labels::{Judged, Labels, Pair};
-pub use main_text::{ExtractedPage, main_text_table};
-pub use min_hash::{Banded, banded};
-pub use near::{Near, Readings};
+pub use near::{Near, Readings, families};
 pub use of_text::at_own_k;
-pub use one_word::{table_by_length, with_one_word_replaced};
-pub use pages::with_pages;
 pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
+pub use read::{ReadError, read_set, read_texts, set_name};
 pub use recommend::{Recommendation, recommend};
 pub use report::{recommended_text, report};
 pub use sample::Sample;
-pub use second_check::{Checked, candidate_ks, second_check};
 pub use signed::{MeasuredSigned, measure_signed, signed_table};
 pub use skew::{Skew, skew};
 pub use svg::svg;

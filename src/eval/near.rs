@@ -150,7 +150,7 @@ impl Near {
 
 /// The family of each text, numbered from 0: texts are in one family if pairs connect them that are not
 /// certainly different.
-pub(super) fn families(texts: usize, labels: &Labels) -> Vec<u32> {
+pub fn families(texts: usize, labels: &Labels) -> Vec<u32> {
     connected(texts, labels.positive.iter().chain(&labels.ignored).chain(&labels.disputed))
 }
 

@@ -1,12 +1,17 @@
-//! Fingerprints compared with the results of other programs.
+//! Fingerprints compared with the results of other programs, and what `benches/quality` measures.
 //!
 //! The large sets are not part of the project. They are read from `../shared/data`, or from the folder in
 //! `LOOKALIKE_TEST_DATA`. If a set is missing, its tests print a line and pass. Not here: measurements on
-//! labelled texts (the command `eval`).
+//! labelled texts (the command `eval` and `benches/quality`).
 #![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue; so do its helpers")]
 
+mod edits;
 mod golden;
 mod languages;
+mod measured;
+#[path = "../../benches/quality/measures/mod.rs"]
+#[allow(dead_code, reason = "the benchmark uses the rest")]
+mod measures;
 mod scripts;
 #[path = "../service/skipped.rs"]
 mod skipped;
@@ -26,4 +31,10 @@ fn shared(path: &str) -> Option<PathBuf> {
     }
     skipped(&format!("{} does not exist (set LOOKALIKE_TEST_DATA to use another folder)", file.display()));
     None
+}
+
+/// An invented word of seven letters and a space. Words of other numbers are different.
+fn word(number: usize) -> String {
+    let letter = |at: usize| char::from(b'a' + (number.wrapping_mul(0x9e37_79b9) >> (5 * at)) as u8 % 26);
+    (0..7).map(letter).collect::<String>() + " "
 }

@@ -59,7 +59,6 @@ mod overload;
 mod pairs;
 mod passages;
 mod pathological;
-mod plans;
 mod profiles;
 mod prometheus;
 mod reclaim;

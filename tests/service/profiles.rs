@@ -373,29 +373,12 @@ fn eval_measures_labelled_texts_and_edited_copies() {
     fs::write(folder.join("pairs.tsv"), pairs).unwrap();
     let svg = data.path().join("curves.svg");
     let (folder, svg) = (folder.to_str().unwrap(), svg.to_str().unwrap());
-    let output = command(&[
-        "eval",
-        folder,
-        "-p",
-        "copies-64",
-        "-p",
-        "copies-128",
-        "--check",
-        "--minhash",
-        "--svg",
-        svg,
-    ]);
+    let output = command(&["eval", folder, "-p", "copies-64", "-p", "copies-128", "--svg", svg]);
     let output = { output }.output().unwrap();
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    for part in [
-        "80 texts",
-        "40 pairs to be found",
-        "### copies-128@1",
-        "| word:1 | 40 |",
-        "## MinHash",
-        "## Recommended",
-    ] {
+    for part in ["80 texts", "40 pairs to be found", "### copies-128@1", "| word:1 | 40 |", "## Recommended"]
+    {
         assert!(report.contains(part), "{part} is not in {report}");
     }
     assert!(fs::read_to_string(svg).unwrap().contains("<polyline"));
@@ -422,7 +405,7 @@ fn eval_refuses_invalid_labels_and_profiles() {
     fs::write(folder.join("docs.jsonl"), lines).unwrap();
     let (set, empty) = (folder.to_str().unwrap(), empty.to_str().unwrap());
     let cases: [(&str, &str, &[&str], &str); 8] = [
-        ("pairs.tsv", "1\t2\n", &["--halves", "1", "--duplicate-share", "0"], "--duplicate-share is a share"),
+        ("pairs.tsv", "1\t2\n", &["--edits", "--duplicate-share", "0"], "--duplicate-share is a share"),
         ("pairs.tsv", "1\t2\n", &["--revisions", "sets"], "--revisions \"sets\" is not one of the sets"),
         ("pairs.tsv", "1\t2\n3\t3\n", &[], "pairs.tsv:2: a document is paired with itself"),
         ("pairs.tsv", "90\t2\n", &[], "none of the pairs is one to be found"),

@@ -30,8 +30,7 @@ use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
 use super::client::Access;
-use super::eval::OfPage;
-use super::fingerprint::profile;
+use super::fingerprint::{OfPage, profile};
 use super::{Failure, tell};
 use crate::fingerprint::Profile;
 use crate::ids::{HashForm, KeepRule};
@@ -223,7 +222,7 @@ fn distance(arguments: &DedupeArguments, profile: &Profile) -> Result<u32, Failu
 }
 
 /// Parses a number of bytes, alone or with KiB, MiB or GiB.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+fn size(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let shift = match text[end..].trim() {
         "" => Some(0),

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
-use super::super::eval::OfPage;
+use super::super::fingerprint::OfPage;
 use super::seen::Seen;
 use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
 use crate::text::CharsetOf;

@@ -37,6 +37,6 @@ pub use sentences::longest_sentences;
 pub use shingles::{Half, ShinglePlan, has_grams, shingles};
 pub use short_texts::{short_texts, weighs_less};
 pub use stop_words::StopWords;
-pub use units::{Units, is_dense};
+pub use units::Units;
 pub use weights::{ONE, fixed, logarithmic, to_number};
 pub use words::{Cutter, WordPlan};

@@ -96,16 +96,6 @@ impl Units {
             south_east_asian: count(Unit::SouthEastAsian),
         }
     }
-
-    /// Whether most words of the text are not separated by spaces.
-    pub fn are_dense(&self) -> bool {
-        self.ideographs / 2.0 + self.south_east_asian / 4.0 > self.words
-    }
-}
-
-/// Whether a change of this character is the change of a unit in a script without spaces.
-pub fn is_dense(c: char) -> bool {
-    matches!(Unit::of(c), Unit::Ideograph | Unit::SouthEastAsian)
 }
 
 #[cfg(test)]
@@ -125,7 +115,5 @@ mod tests {
         assert_eq!(counts("用rust写、カナ。🙂"), [1, 4, 0, 4, 0]);
         assert_eq!(counts("ภาษา"), [0, 0, 0, 0, 4]);
         assert_eq!(counts(&"word ".repeat(1_000))[0], 1_016);
-        assert!(Units::of("用rust写的字").are_dense() && !Units::of("rust 写").are_dense());
-        assert!(is_dense('写') && !is_dense('a') && !is_dense('。'));
     }
 }

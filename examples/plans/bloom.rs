@@ -50,7 +50,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plans::random_hashes;
+    use crate::sample::random_hashes;
 
     #[test]
     fn stored_hashes_pass_and_few_others() {

@@ -1,7 +1,12 @@
-//! Every plan compared with the definition, on even and skewed hashes of both widths.
+//! Every plan compared with the definition, on even and skewed hashes of both widths; the program as a whole.
 
+use std::collections::BTreeMap;
+
+use lookalike::index::scan;
+
+use super::design::{Refusal, first_difference};
+use super::sample::{queries, random_hashes};
 use super::*;
-use crate::index::scan;
 
 /// A tenth within 4 bits of one of three hashes, a tenth with the same first 16 bits, a tenth with few set
 /// bits, the rest even.
@@ -48,7 +53,7 @@ fn is_near_the_estimate<W: Bits>(design: Design, bytes: u64, hashes: &[W], k: u3
 }
 
 /// Compares every plan that takes at most 64 MiB with the scan, and its bytes with the estimate.
-fn compare<W: Bits>(hashes: &[W], distances: impl IntoIterator<Item = u32>, run: &mut Vec<String>) {
+fn compare_with_scan<W: Bits>(hashes: &[W], distances: impl IntoIterator<Item = u32>, run: &mut Vec<String>) {
     for k in distances {
         let allowed = 64 << 20;
         for design in Design::all(k) {
@@ -76,11 +81,11 @@ fn compare<W: Bits>(hashes: &[W], distances: impl IntoIterator<Item = u32>, run:
 #[test]
 fn every_plan_finds_what_the_scan_finds() {
     let mut run = Vec::new();
-    compare::<u64>(&random_hashes(3_000), 0..=9, &mut run);
-    compare::<u64>(&skewed(3_000), 0..=9, &mut run);
-    compare::<u64>(&skewed(400), [15, 21, 31], &mut run);
+    compare_with_scan::<u64>(&random_hashes(3_000), 0..=9, &mut run);
+    compare_with_scan::<u64>(&skewed(3_000), 0..=9, &mut run);
+    compare_with_scan::<u64>(&skewed(400), [15, 21, 31], &mut run);
     // So few that all their variants fit.
-    compare::<u64>(&skewed(40), 0..=4, &mut run);
+    compare_with_scan::<u64>(&skewed(40), 0..=4, &mut run);
     for wanted in [
         "scan 31",
         "index 31",
@@ -106,8 +111,8 @@ fn every_plan_finds_what_the_scan_finds() {
 #[test]
 fn every_plan_finds_what_the_scan_finds_among_wide_hashes() {
     let mut run = Vec::new();
-    compare::<u128>(&random_hashes(1_000), [0, 1, 2, 3, 6], &mut run);
-    compare::<u128>(&skewed(1_000), [0, 1, 2, 3, 6, 15, 31], &mut run);
+    compare_with_scan::<u128>(&random_hashes(1_000), [0, 1, 2, 3, 6], &mut run);
+    compare_with_scan::<u128>(&skewed(1_000), [0, 1, 2, 3, 6, 15, 31], &mut run);
     for wanted in
         ["blocks 31", "tables-1 31", "tables-3 3", "tables-twice 15", "ball 3", "variants-1 2", "one-bit 31"]
     {
@@ -186,4 +191,109 @@ fn large_numbers_have_two_digits() {
     assert_eq!(refusal.to_string(), "a lookup probes 8.3e18 values, and the limit is 1000000");
     let variants = Design::Variants { radius: 31 };
     assert_eq!(variants.description(31, 64), "8.3e18 variants of each hash stored, 1 of the query looked up");
+}
+
+/// The rows of the table for these arguments, by the names of their plans, and the line before the table.
+fn rows(stored: &[Hash], k: u32, memory: u64) -> (String, BTreeMap<String, Vec<String>>) {
+    let arguments = Arguments { file: String::new(), k, memory };
+    let out = match stored[0].width().bits() {
+        64 => compare::<u64>(&arguments, stored),
+        _ => compare::<u128>(&arguments, stored),
+    };
+    let out = out.unwrap();
+    let (about, table) = out.split_once("\n\n").unwrap();
+    // The lines have the same width, so that the table can be read as it is.
+    let width = |line: &str| line.chars().count();
+    assert!(table.lines().all(|line| width(line) == width(table.lines().next().unwrap())), "{table}");
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let rows = table.lines().skip(2).map(cells);
+    (about.to_owned(), rows.map(|row| (row[0].clone(), row)).collect())
+}
+
+#[test]
+fn every_plan_is_run_or_says_what_it_would_take() {
+    let hashes: Vec<Hash> = random_hashes::<u64>(20_000).into_iter().map(Word::to_hash).collect();
+    // Every hash twice: duplicates are compared once.
+    let (about, rows) = rows(&hashes.repeat(2), 3, 64 << 20);
+    let expected = "Hashes of 64 bits: 40000, of which 20000 are distinct; k = 3. Every plan";
+    assert!(about.starts_with(expected) && about.contains("for 100 queries"), "{about}");
+    let names = [
+        "ball",
+        "ball-bloom",
+        "blocks",
+        "index",
+        "index-scan",
+        "one-bit",
+        "scan",
+        "tables-1",
+        "tables-2",
+        "tables-3",
+        "tables-twice",
+        "variants-1",
+        "variants-2",
+        "variants-3",
+    ];
+    assert!(rows.keys().eq(names), "{:?}", rows.keys());
+    for (plan, row) in &rows {
+        assert_eq!(row.len(), 11, "{row:?}");
+        let is_run = !["variants-2", "variants-3"].contains(&plan.as_str());
+        assert_eq!((row[10].is_empty(), !row[4].is_empty()), (is_run, is_run), "{row:?}");
+    }
+    // 2,081 variants of 20,000 hashes are 41,620,000 entries of 8 bytes in 2^25 buckets of 4.
+    assert_eq!(rows["variants-2"][10], "it takes 446 MiB, and 64 MiB are allowed");
+    for (plan, probes) in [
+        ("blocks", "4"),
+        ("tables-1", "4"),
+        ("tables-2", "10"),
+        ("tables-twice", "16"),
+        ("tables-3", "20"),
+        ("ball", "43745"),
+        ("ball-bloom", "43745"),
+        ("variants-1", "2081"),
+    ] {
+        assert_eq!(rows[plan][7], probes, "{plan}");
+    }
+    // Both read the hashes that agree in a block of 16 bits.
+    assert_eq!(rows["blocks"][8], rows["tables-1"][8]);
+    assert_eq!(rows["scan"][8], "20000");
+    let number = |plan: &str, column: usize| rows[plan][column].parse::<f64>().unwrap();
+    assert!(number("one-bit", 8) > 200_000.0, "half of 32 lists of 10,000");
+    for (plan, bytes) in [("scan", "8.0"), ("tables-1", "32.0"), ("tables-3", "160.0")] {
+        assert_eq!(rows[plan][9], bytes, "{plan}");
+    }
+    // These plans do hundreds of times the work of the index.
+    assert!(number("one-bit", 6) > 10.0 && number("ball", 6) > 10.0);
+}
+
+#[test]
+fn the_table_says_what_was_measured() {
+    let (_, rows) = rows(&stored("random:3000").unwrap(), 5, 1 << 20);
+    assert_eq!(rows["tables-2"][1], "21 sorted tables: 7 blocks, 2 exact");
+    assert_eq!(rows["tables-2"][2], "Manku et al. 2007, 3.1");
+    assert_eq!((&*rows["tables-2"][9], &*rows["tables-2"][10]), ("168.0", ""));
+    assert_eq!(rows["ball"][10], "a lookup probes 8303633 values, and the limit is 1000000");
+    assert_eq!(rows["tables-3"][10], "it takes 2 MiB, and 1 MiB are allowed");
+}
+
+#[test]
+fn hashes_of_128_bits_are_measured() {
+    let hashes: Vec<Hash> = random_hashes::<u128>(50).into_iter().map(Word::to_hash).collect();
+    let (about, rows) = rows(&hashes, 0, 1 << 20);
+    // With k = 0 each query is a stored hash.
+    assert!(about.starts_with("Hashes of 128 bits: 50,") && about.contains(", 1.00 hashes"), "{about}");
+    assert_eq!(rows["ball"][7], "1");
+}
+
+#[test]
+fn the_command_line_is_a_file_a_distance_and_a_memory() {
+    let of = |words: &[&str]| Arguments::of(words).map(|found| (found.file, found.k, found.memory >> 20));
+    assert_eq!(of(&["a"]), Some(("a".to_owned(), 3, 1024)));
+    assert_eq!(of(&["-", "31", "64"]), Some(("-".to_owned(), 31, 64)));
+    for wrong in [&[][..], &["a", "32"], &["a", "3", "much"], &["--help"], &["a", "3", "4", "5"]] {
+        assert_eq!(of(wrong), None, "{wrong:?}");
+    }
+    assert!(stored("random:0").is_err_and(|error| error.contains("a number above 0")));
+    assert!(stored("none").is_err_and(|error| error.starts_with("none: No such file")));
 }

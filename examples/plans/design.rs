@@ -1,41 +1,11 @@
-//! Plans of the literature for finding the stored hashes within k bits of a query, in simple form, next to
-//! the index of this project.
-//!
-//! | module | plan |
-//! |---|---|
-//! | `scan` | compare every hash |
-//! | `own` | the index of this project, and its scan |
-//! | `blocks` | k + 1 blocks, a hash table for each |
-//! | `tables` | sorted tables, in each of which other blocks come first |
-//! | `ball` | look up every value within k in a set, with or without a Bloom filter (`bloom`) |
-//! | `variants` | store every value within a radius of each hash |
-//! | `one_bit` | a list for each bit, of the hashes that have it set |
-//!
-//! Guarantees: each plan returns exactly what [`scan`](crate::index::scan) returns, for every k and both
-//! widths. A plan that needs more memory than allowed, or too many probes, is refused before it is built
-//! ([`Design::refusal`]). `bits` and `sample` have what the plans share, and the queries.
-//!
-//! *Absent*: clocks, threads, and changes: a plan is built once, for one k. Plans that find a near hash only
-//! with a probability, such as Charikar's sorted random permutations (STOC 2002).
+//! The plans: their names and costs, which of them can be built for a k, and the check of one with another.
 
-mod ball;
-mod bits;
-mod blocks;
-mod bloom;
-mod one_bit;
-mod own;
-mod sample;
-mod scan;
-mod tables;
-#[cfg(test)]
-mod tests;
-mod variants;
+use std::fmt;
 
-pub use bits::Bits;
-pub use sample::{queries, random_hashes};
+use lookalike::index::{Neighbour, Touched};
 
-use crate::index::{Neighbour, Touched};
-use bits::ball;
+use super::bits::{Bits, ball};
+use super::{ball, blocks, bloom, one_bit, own, scan, tables, variants};
 
 /// The largest k of a plan.
 pub const MOST_K: u32 = 31;
@@ -86,22 +56,35 @@ pub enum Design {
 }
 
 /// Why a plan is not run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A lookup would take too long.
-    #[error("a lookup probes {} values, and the limit is {MOST_PROBES}", rounded(*.0))]
     Probes(u128),
     /// It has too many entries.
-    #[error("it has {} entries, and the limit is {MOST_ENTRIES}", rounded(*.0))]
     Entries(u128),
     /// It needs too much memory.
-    #[error("it takes {} MiB, and {allowed} MiB are allowed", rounded(*needed))]
     Memory {
         /// The memory that it needs, in MiB.
         needed: u128,
         /// The memory that is allowed, in MiB.
         allowed: u64,
     },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Probes(probes) => {
+                write!(out, "a lookup probes {} values, and the limit is {MOST_PROBES}", rounded(*probes))
+            }
+            Refusal::Entries(entries) => {
+                write!(out, "it has {} entries, and the limit is {MOST_ENTRIES}", rounded(*entries))
+            }
+            Refusal::Memory { needed, allowed } => {
+                write!(out, "it takes {} MiB, and {allowed} MiB are allowed", rounded(*needed))
+            }
+        }
+    }
 }
 
 impl Design {

@@ -1,14 +1,16 @@
 //! Kinds of edits in any language: what changes when texts are copied. Words, characters and sentences that
 //! replace others come from other texts of the same set, so they are of the same language.
 //!
-//! Not here: the edits of calibrations (`edits`), of which each text gets only one; the figures (`by_kind`).
+//! Not here: the edits of calibrations (`lookalike::eval`), of which each text gets only one; the figures
+//! (`by_kind`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use lookalike::random::Random;
+use lookalike::text::simplified;
+
 use super::pieces::{is_unspaced, is_word, pieces, sentences};
-use crate::random::Random;
-use crate::text::simplified;
 
 /// A kind of edit; rates are in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -478,57 +480,3 @@ static TRADITIONAL: LazyLock<HashMap<char, char>> = LazyLock::new(|| {
     }
     found
 });
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::eval::tests::word;
-
-    fn texts() -> Vec<String> {
-        let sentence = |n: usize| (0..9).map(|at| word(n * 9 + at)).collect::<String>().trim().to_owned();
-        let text = |n: usize| (0..12).map(|at| format!("Item {n}: {}. ", sentence(n * 12 + at))).collect();
-        (0..6).map(text).collect()
-    }
-
-    #[test]
-    fn every_edit_changes_a_text_and_leaves_an_empty_one() {
-        let texts = texts();
-        let editable = Editable::of(&texts);
-        for kind in EDIT_KINDS {
-            let copy = editable.edited(2, kind, 7);
-            assert_ne!(copy, texts[2], "{}", kind.name());
-            assert_eq!(copy, editable.edited(2, kind, 7), "{}", kind.name());
-        }
-        let with_empty: Vec<String> = texts[..2].iter().cloned().chain(vec![String::new(); 2]).collect();
-        let editable = Editable::of(&with_empty);
-        for kind in EDIT_KINDS.into_iter().chain(SPELLING_KINDS) {
-            // Texts next to an empty one may be edited by its words, of which there are none.
-            (0..3).for_each(|number| drop(editable.edited(number, kind, 7)));
-            let is_added = matches!(kind, Kind::Boilerplate(..) | Kind::SentenceInserted);
-            assert!(editable.edited(3, kind, 7).is_empty() || is_added, "{}", kind.name());
-        }
-    }
-
-    #[test]
-    fn edits_do_what_they_are_called() {
-        let texts = texts();
-        let editable = Editable::of(&texts);
-        let of = |kind| editable.edited(1, kind, 3);
-        let words = |text: &str| text.split_whitespace().count();
-        let own = words(&texts[1]);
-        let sorted = |text: &str| {
-            let mut letters: Vec<char> = text.chars().collect();
-            letters.sort_unstable();
-            letters
-        };
-        assert_eq!(of(Kind::Characters(5)).chars().count(), texts[1].chars().count());
-        assert_eq!(words(&of(Kind::Words(10))), own);
-        assert!(words(&of(Kind::WordsDeleted(10))) < own && words(&of(Kind::WordsInserted(5))) > own);
-        assert!(texts[1].starts_with(&of(Kind::CutEnd(10))) && texts[1].ends_with(&of(Kind::CutStart(10))));
-        for kind in [Kind::Shuffled, Kind::SentenceMoved] {
-            assert_eq!(sorted(&of(kind)), sorted(&texts[1]), "{}", kind.name());
-        }
-        assert!(of(Kind::Boilerplate(true, false)).ends_with(&texts[1]));
-        assert_eq!(of(Kind::Capitals), texts[1].to_uppercase());
-    }
-}

@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::Failure;
-use crate::plans::{Bits, Built, Design, first_difference};
+use super::bits::Bits;
+use super::design::{Built, Design, first_difference};
 
 /// The number of rounds.
 const ROUNDS: usize = 5;
@@ -52,17 +52,15 @@ impl<'a, W: Bits> Bench<'a, W> {
     }
 
     /// # Errors
-    /// [`Failure`] if the plan does not find what the scan finds.
-    pub(super) fn measure(&self, design: Design) -> Result<Figures, Failure> {
+    /// The query for which the plan does not find what the scan finds.
+    pub(super) fn measure(&self, design: Design) -> Result<Figures, String> {
         let start = Instant::now();
         let plan = design.build(self.hashes, self.k);
         let build_seconds = start.elapsed().as_secs_f64();
         let queries = &self.queries[..self.checked()];
         if let Some(query) = first_difference(&*plan, &*self.scan, queries) {
             let (name, query) = (design.name(), query.to_hash());
-            return Err(Failure::new(format!(
-                "the plan {name} does not find what the scan finds for {query}"
-            )));
+            return Err(format!("the plan {name} does not find what the scan finds for {query}"));
         }
         let (mut probes, mut candidates, mut found) = (0, 0, Vec::new());
         for query in queries {

@@ -6,10 +6,10 @@
 //! (menus, notices, imprint) and parts that change (teasers of other texts, comments). Not here: pages that
 //! scripts build.
 
-use super::Set;
-use super::edits::sentences;
-use super::labels::Labels;
-use crate::random::Random;
+use lookalike::eval::{Labels, Set};
+use lookalike::random::Random;
+
+use super::sentences::sentences;
 
 /// The markup of a site around an article.
 struct Site {
@@ -166,23 +166,4 @@ fn page(site: &Site, text: &str, others: &[String], random: &mut Random) -> Stri
     }
     page += site.foot;
     page + "</body></html>"
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_text_is_on_pages_of_two_sites() {
-        let texts: Vec<String> = (0..12).map(|n| format!("Text {n} < & > says this. And that.")).collect();
-        let set = with_pages("own", &texts, 3, str::to_owned);
-        assert_eq!((set.texts.len(), set.labels.positive.len()), (24, 12));
-        for (number, page) in set.texts.iter().enumerate() {
-            assert!(page.contains(&format!("Text {} &lt; &amp; &gt; says", number / 2)), "{page}");
-        }
-        for ((a, b), sites) in &set.edits {
-            assert_ne!(set.texts[*a as usize][..200], set.texts[*b as usize][..200], "{sites}");
-        }
-        assert_eq!(with_pages("own", &texts, 3, str::to_owned).texts, set.texts);
-    }
 }

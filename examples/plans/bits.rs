@@ -1,6 +1,6 @@
 //! The bits of a hash that plans cut, flip and enumerate.
 
-use crate::index::Filed;
+use lookalike::index::Filed;
 
 /// A hash whose bits can be selected and changed.
 pub trait Bits: Filed {

@@ -26,13 +26,13 @@ pub struct ExtractedPage {
 
 /// Precision and recall; `None` if nothing was extracted or marked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Score {
-    precision: Option<f64>,
-    recall: Option<f64>,
+pub struct Score {
+    pub precision: Option<f64>,
+    pub recall: Option<f64>,
 }
 
 impl Score {
-    fn of(marked: &str, extracted: &str) -> Score {
+    pub fn of(marked: &str, extracted: &str) -> Score {
         let (marked_words, extracted_words) = (words(marked), words(extracted));
         let (marked, extracted) = (shingles(&marked_words), shingles(&extracted_words));
         let common =
@@ -95,41 +95,4 @@ pub fn main_text_table(pages: &[ExtractedPage]) -> String {
         add(name, [0, 1].map(|way| Score::mean(&part.clone().map(move |scores| scores[way]))));
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shingles_are_counted() {
-        for (marked, extracted, precision, recall) in [
-            ("a b c d e", "a b c d e", Some(1.0), Some(1.0)),
-            ("a b c d e", "x a b c d", Some(0.5), Some(0.5)),
-            ("a b c d", "a b c d a b c d", Some(0.2), Some(1.0)),
-            ("a, b. c-d", "a b (c) d!", Some(1.0), Some(1.0)),
-            ("a b", "a b", Some(1.0), Some(1.0)),
-            ("a b", "", None, Some(0.0)),
-            ("", "a b", Some(0.0), None),
-            ("", "", None, None),
-        ] {
-            assert_eq!(Score::of(marked, extracted), Score { precision, recall }, "{marked} | {extracted}");
-        }
-    }
-
-    #[test]
-    fn pages_are_averaged() {
-        let page = |main: &str| ExtractedPage {
-            name: "p".to_owned(),
-            marked: "a b c d".to_owned(),
-            main: main.to_owned(),
-            visible: String::new(),
-        };
-        let table = main_text_table(&[page("a b c d"), page("a b c d e")]);
-        let rows: Vec<&str> = table.lines().collect();
-        assert_eq!(rows.len(), 7, "{table}");
-        // Two shingles are extracted from the second page, of which one is marked.
-        assert_eq!(rows[4], "| all | 0.8571 | 0.7500 | 1.0000 | 0.0000 | – | 0.0000 |");
-        assert!(rows[5].starts_with("| first half | 1.0000 |") && rows[6].contains("0.6667"), "{table}");
-    }
 }

@@ -1,4 +1,4 @@
-//! The index of this project (`crate::index`), as one plan among the others.
+//! The index of this project (`lookalike::index`), as one plan among the others.
 //!
 //! Costs: see `docs/performance.md`. In contrast to the other plans it takes every k from the same tables,
 //! and inserts and removals while others read.
@@ -7,9 +7,10 @@
 //! hashes of 64 bits on, buckets whose first bits alone differ by more than k are left out, so its candidates
 //! are fewer than the hashes.
 
+use lookalike::index::Index;
+
 use super::bits::Bits;
 use super::{Built, Neighbour, Touched};
-use crate::index::Index;
 
 pub(super) struct Own<W: Bits> {
     index: Index<W>,

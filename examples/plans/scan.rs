@@ -3,9 +3,10 @@
 //! Costs: a lookup compares every hash; 8 or 16 bytes per hash; nothing has to be built. It uses the
 //! instruction that counts bits, and no wider vectors: `own` has a scan with them.
 
+use lookalike::index::scan;
+
 use super::bits::Bits;
 use super::{Built, Neighbour, Touched};
-use crate::index::scan;
 
 pub(super) struct Scan<W> {
     hashes: Vec<W>,

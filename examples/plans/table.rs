@@ -1,12 +1,10 @@
-//! The figures of plans as a Markdown table with aligned columns, and as lines of JSON.
+//! The figures of plans as a Markdown table with aligned columns.
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
-
+use super::bits::Bits;
+use super::design::{Design, Refusal};
 use super::measure::{Bench, Figures};
-use crate::plans::{Bits, Design, Refusal};
-use crate::wording::counted;
 
 const COLUMNS: [&str; 11] = [
     "plan",
@@ -32,10 +30,9 @@ pub(super) fn table<W: Bits>(bench: &Bench<'_, W>, read: usize, rows: &[(Design,
     let (bits, k, distinct) = (W::WIDTH.bits(), bench.k, bench.hashes.len());
     let found = rows.iter().find_map(|(_, outcome)| outcome.as_ref().ok()).map_or(0.0, |scan| scan.found);
     let mut out = format!(
-        "{} of {bits} bits, {distinct} of them distinct; k = {k}. Every plan that was run found the same as \
-         the scan for {}, {found:.2} hashes for each.\n\n",
-        counted(read as u64, "hash"),
-        counted(bench.checked() as u64, "query")
+        "Hashes of {bits} bits: {read}, of which {distinct} are distinct; k = {k}. Every plan that was run \
+         found the same as the scan for {} queries, {found:.2} hashes for each.\n\n",
+        bench.checked()
     );
     let mut lines = vec![COLUMNS.map(str::to_owned)];
     lines.extend(rows.iter().map(|(design, outcome)| cells(*design, k, bits, outcome)));
@@ -89,28 +86,6 @@ fn cells(design: Design, k: u32, bits: u32, outcome: &Outcome) -> [String; 11] {
 fn short(ratio: f64) -> String {
     let decimals = (2.0 - ratio.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{ratio:.decimals$}")
-}
-
-/// The line of a plan.
-pub(super) fn line<W: Bits>(design: Design, bench: &Bench<'_, W>, outcome: &Outcome) -> Value {
-    let (k, bits) = (bench.k, W::WIDTH.bits());
-    let mut line = json!({
-        "plan": design.name(), "description": design.description(k, bits), "source": design.source(),
-        "hashes": bench.hashes.len(), "bits": bits, "k": k,
-    });
-    let figures = match outcome {
-        Ok(figures) => json!({
-            "build_seconds": figures.build_seconds, "lookup_nanoseconds": figures.lookup,
-            "to_scan": figures.to_scan, "to_index": figures.to_index, "probes": figures.probes,
-            "candidates": figures.candidates, "found": figures.found,
-            "bytes_per_hash": figures.bytes_per_hash, "checked_queries": bench.checked(),
-        }),
-        Err(refusal) => json!({"not_run": refusal.to_string()}),
-    };
-    if let (Value::Object(line), Value::Object(figures)) = (&mut line, figures) {
-        line.extend(figures);
-    }
-    line
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@
 //! Words are those of the segmenters of each script, so an edit of words is the same in every language. Not
 //! here: the edits (`kinds`).
 
-use crate::text::{Dictionary, NewWords, System, is_word_character, runs, tokens, words};
+use lookalike::text::{Dictionary, NewWords, System, is_word_character, runs, tokens, words};
 
 /// The words of a text and what is between them, in order.
-pub(super) fn pieces(text: &str) -> Vec<&str> {
+pub fn pieces(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
     for run in runs(text) {
@@ -44,18 +44,18 @@ fn cut<'a>(
 }
 
 /// Whether a piece is a word.
-pub(super) fn is_word(piece: &str) -> bool {
+pub fn is_word(piece: &str) -> bool {
     piece.chars().any(is_word_character)
 }
 
 /// Whether the script of a character has no spaces between words.
-pub(super) fn is_unspaced(c: char) -> bool {
+pub fn is_unspaced(c: char) -> bool {
     runs(c.encode_utf8(&mut [0; 4])).next().is_some_and(|run| run.system != System::Spaced)
 }
 
 /// The sentences of a text with what ends them. A space after a letter of Thai, Lao, Khmer or Burmese ends a
 /// sentence, because these scripts have no full stop.
-pub(super) fn sentences(text: &str) -> Vec<&str> {
+pub fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut start, mut last) = (0, ' ');
     for (at, c) in text.char_indices() {
@@ -73,37 +73,4 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     }
     found.extend(Some(&text[start..]).filter(|rest| !rest.is_empty()));
     found
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_words_and_what_is_between_them() {
-        let cases: &[(&str, &[&str])] = &[
-            ("Fish, and 3 chips!", &["Fish", ", ", "and", " ", "3", " ", "chips", "!"]),
-            ("我来到北京,", &["我", "来到", "北京", ","]),
-            ("東京へ行く。", &["東京", "へ", "行く", "。"]),
-            ("- ภาษาไทย ok", &["- ", "ภาษา", "ไทย", " ", "ok"]),
-            ("", &[]),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(&pieces(text), expected);
-        }
-    }
-
-    #[test]
-    fn sentences_end_at_marks_and_after_thai_at_spaces() {
-        assert_eq!(sentences("One. Two! 三。"), ["One.", " Two!", " 三。"]);
-        assert_eq!(sentences("ภาษา ไทย a b"), ["ภาษา ", "ไทย ", "a b"]);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn nothing_is_lost(text in "[a-c1 。.,中国のกา\u{301}\n-]{0,30}|\\PC{0,30}") {
-            proptest::prop_assert_eq!(pieces(&text).concat(), text.clone());
-            proptest::prop_assert_eq!(sentences(&text).concat(), text);
-        }
-    }
 }

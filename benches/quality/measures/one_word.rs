@@ -2,17 +2,20 @@
 //!
 //! Where words are not separated by spaces, one character is replaced. A text of n words is n adjacent words
 //! of the set; in a set of which most words are not separated by spaces, words are those of the segmenters.
-//! Beside the counts is what the fingerprints themselves predict ([`crate::fingerprint::Moved`]), and, if
-//! wanted, what a second check leaves of the pairs within a larger k. Not here: other edits (`edits`).
+//! Beside the counts is what the fingerprints themselves predict ([`lookalike::fingerprint::Moved`]), and, if
+//! wanted, what a second check leaves of the pairs within a larger k. Not here: other edits (`kinds`).
 
-use std::convert::Infallible;
 use std::fmt::Write;
 
+use lookalike::eval::{ALIKE, Labels, Set, at_own_k, set_aside_copies};
+use lookalike::features::Units;
+use lookalike::fingerprint::{Fingerprint, Profile, Status};
+use lookalike::random::Random;
+
 use super::pieces::{is_unspaced, is_word, pieces};
-use super::{ALIKE, Labels, Set, at_own_k, candidate_ks, distinct_sentences, second_check, set_aside_copies};
-use crate::features::{Units, is_dense};
-use crate::fingerprint::{Fingerprint, Profile, Status};
-use crate::random::Random;
+use super::second_check::{candidate_ks, second_check};
+use super::sentences::distinct_sentences;
+use super::unchecked;
 
 /// The lengths that are measured, in words.
 const LENGTHS: [usize; 9] = [8, 10, 15, 20, 30, 50, 100, 300, 1_000];
@@ -42,7 +45,7 @@ pub fn with_one_word_replaced(name: &str, texts: Vec<String>, seed: u64) -> Set 
 
 /// The text with one word, or one character, of `other` in place of one of its own.
 fn replaced(text: &str, other: &str, random: &mut Random) -> Option<String> {
-    let dense = Units::of(text).are_dense();
+    let dense = is_dense(text);
     let parts = |text| if dense { characters(text) } else { words(text) };
     let (own, others) = (parts(text), parts(other));
     for _ in 0..ATTEMPTS {
@@ -57,7 +60,7 @@ fn replaced(text: &str, other: &str, random: &mut Random) -> Option<String> {
 
 /// The words of a text without the marks around them, and where they begin. What has characters of a script
 /// without spaces is left out, because it may be a whole sentence.
-fn words(text: &str) -> Vec<(usize, &str)> {
+pub fn words(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for word in text.split_whitespace() {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -68,15 +71,26 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-fn characters(text: &str) -> Vec<(usize, &str)> {
-    let found = text.char_indices().filter(|(_, c)| is_dense(*c));
+/// Whether most words of a text are not separated by spaces.
+pub fn is_dense(text: &str) -> bool {
+    let units = Units::of(text);
+    units.ideographs / 2.0 + units.south_east_asian / 4.0 > units.words
+}
+
+/// The characters of scripts without spaces, and where they are.
+pub fn characters(text: &str) -> Vec<(usize, &str)> {
+    let is_unit = |c: char| {
+        let units = Units::of(c.encode_utf8(&mut [0; 4]));
+        units.ideographs + units.south_east_asian > 0.0
+    };
+    let found = text.char_indices().filter(|(_, c)| is_unit(*c));
     found.map(|(at, c)| (at, &text[at..at + c.len_utf8()])).collect()
 }
 
 /// At most [`TEXTS`] texts of `length` words each.
-fn texts_of_length(texts: &[String], length: usize) -> Vec<String> {
+pub fn texts_of_length(texts: &[String], length: usize) -> Vec<String> {
     let sample: Vec<&str> = texts.iter().take(SAMPLED).map(String::as_str).collect();
-    if Units::of(&sample.join(" ")).are_dense() {
+    if is_dense(&sample.join(" ")) {
         return segmented(texts, length);
     }
     let all: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
@@ -155,13 +169,13 @@ fn heading(out: &mut String, profile: &Profile, checked_within: Option<u32>) {
 
 fn set(texts: &[String], length: usize, by: &Profile, seed: u64) -> Set {
     let mut set = with_one_word_replaced("", texts_of_length(texts, length), seed);
-    let Ok(_) = set_aside_copies(&mut set, by, ALIKE, || Ok::<_, Infallible>(()));
+    let Ok(_) = set_aside_copies(&mut set, by, ALIKE, unchecked);
     set
 }
 
 fn row(out: &mut String, profile: &Profile, length: usize, set: &Set) {
     let made: Vec<Fingerprint> = set.texts.iter().map(|text| profile.fingerprint(text)).collect();
-    let Ok(found) = at_own_k(&made, &set.labels, || Ok::<_, Infallible>(()));
+    let Ok(found) = at_own_k(&made, &set.labels, unchecked);
     let originals: Vec<&Fingerprint> =
         set.labels.positive.iter().map(|&(original, _)| &made[original as usize]).collect();
     let mean = |of: fn(&Fingerprint) -> f64| {
@@ -186,65 +200,6 @@ fn checked(out: &mut String, profile: &Profile, by: &Profile, set: &Set, k: u32)
     for name in CHECKS {
         if let Some(check) = measured.iter().find(|check| check.by == name) {
             let _ = write!(out, " {:.3}/{:.3} |", check.found.precision, check.found.recall);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_word_is_replaced() {
-        let texts: Vec<String> =
-            (0..9).map(|n| (0..9).map(|w| format!("w{n}x{w}, ")).collect::<String>()).collect();
-        let set = with_one_word_replaced("own", texts.clone(), 1);
-        assert_eq!(set.labels.positive.len(), 9);
-        for &(a, b) in &set.labels.positive {
-            let [a, b] = [a, b].map(|at| words(&set.texts[at as usize]));
-            assert_eq!(a.len(), b.len());
-            assert_eq!(a.iter().zip(&b).filter(|(a, b)| a.1 != b.1).count(), 1);
-        }
-        assert!(with_one_word_replaced("own", vec!["。".to_owned(), String::new()], 1).edits.is_empty());
-    }
-
-    #[test]
-    fn one_character_is_replaced_where_words_are_not_separated() {
-        let texts = vec!["今天的天气，很好".to_owned(), "明天我们去北京".to_owned()];
-        let set = with_one_word_replaced("own", texts, 3);
-        for &(a, b) in &set.labels.positive {
-            let [a, b] = [a, b].map(|at| set.texts[at as usize].chars().collect::<Vec<_>>());
-            assert_eq!(a.len(), b.len());
-            assert_eq!(a.iter().zip(&b).filter(|(a, b)| a != b).count(), 1);
-        }
-    }
-
-    #[test]
-    fn texts_have_their_length() {
-        let texts = vec!["one two three four".to_owned(), "five six seven".to_owned()];
-        assert_eq!(texts_of_length(&texts, 3), ["one two three", "four five six"]);
-        let texts = vec!["今天的天气,很好".to_owned(), "我来到北京。用 rust 写".to_owned()];
-        assert_eq!(texts_of_length(&texts, 4), ["今天的天气,很", "好\n我来到北京。"]);
-    }
-
-    #[test]
-    fn a_sentence_without_spaces_is_no_word() {
-        assert_eq!(words("(one) とtwo, three。"), [(1, "one"), (14, "three")]);
-        assert_eq!(words("좋은 날 ㅋㅋ"), [(0, "좋은"), (7, "날"), (11, "ㅋㅋ")]);
-    }
-
-    #[test]
-    fn the_table_has_a_row_for_each_length() {
-        let texts: Vec<String> = (0..40).map(|n| format!("word{n} and others{n}")).collect();
-        let profile = Profile::named("copies-64").unwrap();
-        let by = Profile::named("pairs-64").unwrap();
-        for (checks, columns) in [(false, 7), (true, 9)] {
-            let table = table_by_length("own", &texts, &[profile], by, 1, checks);
-            let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();
-            // 120 words: the lengths 8 to 50 and 100, but one text of 100 words has no other one.
-            assert_eq!(rows.len(), 2 + 7, "{table}");
-            assert!(rows[2].starts_with("| 8 | 15 |"), "{table}");
-            assert!(rows.iter().all(|row| row.matches('|').count() == columns + 1), "{table}");
         }
     }
 }

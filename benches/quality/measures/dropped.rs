@@ -7,10 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use super::labels::Labels;
-use super::{Judged, Set};
-use crate::corpus::{Decision, Documents, Kept, Print};
-use crate::fingerprint::{Profile, Status};
+use lookalike::corpus::{Decision, Documents, Kept, Print};
+use lookalike::eval::{Judged, Labels, Set};
+use lookalike::fingerprint::{Profile, Status};
 
 /// A table with a row for each set and profile, at the distance of the profile.
 pub fn dropped_table(sets: &[Set], profiles: &[&'static Profile]) -> String {
@@ -39,7 +38,7 @@ pub fn dropped_table(sets: &[Set], profiles: &[&'static Profile]) -> String {
 }
 
 /// Each dropped document and the one that replaces it.
-fn dropped_pairs(set: &Set, profile: &'static Profile) -> Vec<(u32, u32)> {
+pub fn dropped_pairs(set: &Set, profile: &'static Profile) -> Vec<(u32, u32)> {
     let (width, shape) = (profile.width(), profile.signatures());
     let mut documents = Documents::new(width, shape, profile.default_k(), None);
     let mut kept = Kept::none_of(&documents);
@@ -58,7 +57,7 @@ fn dropped_pairs(set: &Set, profile: &'static Profile) -> Vec<(u32, u32)> {
     pairs
 }
 
-fn judge(set: &Set, pairs: &[(u32, u32)]) -> Judged {
+pub fn judge(set: &Set, pairs: &[(u32, u32)]) -> Judged {
     let ordered = |(a, b): (u32, u32)| (a.min(b), a.max(b));
     let counted = pairs.iter().map(|pair| ordered(*pair)).filter(|pair| !set.labels.ignored.contains(pair));
     let due = due(set.texts.len() as u32, &set.labels);
@@ -78,33 +77,4 @@ fn due(len: u32, labels: &Labels) -> HashSet<u32> {
         }
     }
     due
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dropped_documents_are_judged_by_the_labels() {
-        let texts: Vec<String> =
-            ["the harbour ferry will run every twenty minutes", "a quite different text of the town library"]
-                .iter()
-                .cycle()
-                .take(4)
-                .map(|text| (*text).to_owned())
-                .collect();
-        let positive = [(0, 2), (0, 1), (1, 2)].into();
-        let set = Set {
-            name: "a".to_owned(),
-            texts,
-            labels: Labels { positive, ..Labels::default() },
-            edits: Vec::new(),
-        };
-        let pairs = dropped_pairs(&set, Profile::default_profile());
-        assert_eq!(pairs, [(2, 0), (3, 1)]);
-        // Document 1 is dropped by the labels, so its copy 2 is dropped for 0 alone.
-        let judged = judge(&set, &pairs);
-        assert_eq!((judged.precision, judged.recall), (0.5, 0.5));
-        assert!(dropped_table(&[set], &[Profile::default_profile()]).contains("| 2 of 4 | 0.5000 |"));
-    }
 }

@@ -3,22 +3,19 @@
 //! its labels.
 //!
 //! Texts that the labels connect are in one half, so that the halves are independent. Not here: the choice
-//! (`calibration`).
+//! (`lookalike::eval`).
 
-use std::convert::Infallible;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::alike::{CERTAIN, set_aside_copies};
-use super::calibration::{Candidate, Choice, best};
-use super::edits::with_edits;
-use super::labels::{Labels, Pair};
-use super::near::{Readings, families};
-use super::promise::{Assumed, PROMISED};
-use super::signed::measure_signed;
-use super::{Curve, Set, measure};
-use crate::fingerprint::Profile;
-use crate::random::Random;
+use lookalike::eval::{
+    Assumed, CERTAIN, Candidate, Choice, Curve, Labels, PROMISED, Pair, Readings, Set, best, families,
+    measure, measure_signed, set_aside_copies, with_edits,
+};
+use lookalike::fingerprint::Profile;
+use lookalike::random::Random;
+
+use super::unchecked;
 
 /// The parameters of the check.
 #[derive(Clone, Debug)]
@@ -46,7 +43,7 @@ pub struct HalfResult {
     texts: (usize, f64),
     choice: Option<Choice>,
     /// The measured precision by both readings of the labels, and recall.
-    found: Option<[f64; 3]>,
+    pub found: Option<[f64; 3]>,
 }
 
 /// Splits a set, and measures each half by what was calibrated on the other one.
@@ -83,8 +80,8 @@ fn half_result(texts: Vec<String>, labelled: &Set, split: &Split, seed: u64) -> 
         Some((candidates.iter().find(is_it)?.profile(), choice.expected.k))
     });
     let found = chosen.map(|(profile, k)| {
-        let Readings { strict, lenient } = curves(profile, labelled).map(|curve| curve.at(k));
-        [strict.precision, lenient.precision, strict.recall]
+        let Readings { strict, lenient } = curves(profile, labelled);
+        [strict.at(k).precision, lenient.at(k).precision, strict.at(k).recall]
     });
     let mut with_copy: Vec<u32> = labelled.labels.positive.iter().flat_map(|&(a, b)| [a, b]).collect();
     with_copy.sort_unstable();
@@ -104,13 +101,8 @@ fn curves(profile: &'static Profile, set: &Set) -> Readings<Curve> {
     Readings { strict: measured.curve, lenient }
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "the type of a check")]
-fn unchecked() -> Result<(), Infallible> {
-    Ok(())
-}
-
 /// The texts of a set for which `takes` is true, with the labels of their pairs.
-fn part(set: &Set, takes: impl Fn(usize) -> bool) -> Set {
+pub fn part(set: &Set, takes: impl Fn(usize) -> bool) -> Set {
     let mut numbers = vec![None; set.texts.len()];
     let mut texts = Vec::new();
     for (at, text) in set.texts.iter().enumerate().filter(|(at, _)| takes(*at)) {
@@ -175,36 +167,4 @@ pub fn halves_table(results: &[HalfResult], duplicate_share: f64) -> String {
         results.len() - chosen
     );
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::eval::tests::word;
-
-    #[test]
-    fn each_text_is_in_one_half_with_its_copies() {
-        let text = |n: usize| -> String { (0..60).map(|at| word(n / 2 * 60 + at)).collect() };
-        let texts: Vec<String> = (0..400).map(text).collect();
-        let labels = Labels { positive: (0..200).map(|n| (2 * n, 2 * n + 1)).collect(), ..Labels::default() };
-        let set = Set { name: "own".to_owned(), texts, labels, edits: Vec::new() };
-        let side = |text: usize| (text / 2).is_multiple_of(3);
-        let (one, other) = (part(&set, side), part(&set, |text| !side(text)));
-        assert_eq!((one.texts.len(), one.labels.positive.len()), (134, 67));
-        assert_eq!((other.texts.len(), other.labels.positive.len()), (266, 133));
-        assert!(one.labels.positive.iter().all(|&(a, b)| one.texts[a as usize] == one.texts[b as usize]));
-        let split = Split {
-            profiles: vec![Profile::named("copies-128").unwrap()],
-            alike_by: Profile::named("shingles-64").unwrap(),
-            documents: None,
-            duplicate_share: 1.0,
-            splits: 1,
-            seed: 1,
-        };
-        let results = halves(&set, &split);
-        assert_eq!(results.len(), 2);
-        let found = results[0].found.expect("a k is chosen");
-        assert!(found.iter().all(|figure| *figure > 0.99), "{found:?}");
-        assert!(halves_table(&results, 1.0).contains("is kept in 2 of 2 halves"));
-    }
 }

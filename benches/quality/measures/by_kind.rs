@@ -5,11 +5,13 @@
 
 use std::fmt::Write;
 
+use lookalike::eval::{ALIKE, Set, set_aside_copies};
+use lookalike::fingerprint::{Profile, Signed, Status};
+use lookalike::ids::Hash;
+use lookalike::index::Bands;
+
 use super::kinds::{EDIT_KINDS, Editable, Kind, SPELLING_KINDS};
-use super::{ALIKE, Set, set_aside_copies};
-use crate::fingerprint::{Profile, Signed, Status};
-use crate::ids::Hash;
-use crate::index::Bands;
+use super::unchecked;
 
 /// What profiles find in a set.
 #[derive(Debug)]
@@ -25,19 +27,15 @@ pub struct ByKind {
 }
 
 /// Measures profiles at their own k.
-///
-/// # Errors
-/// The error of `check`, which is called before each text.
-pub fn by_kind<E>(
+pub fn by_kind(
     profiles: &[&'static Profile],
     by: &Profile,
     name: &str,
     texts: Vec<String>,
     seed: u64,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<ByKind, E> {
+) -> ByKind {
     let mut set = Set { name: name.to_owned(), texts, ..Set::default() };
-    set_aside_copies(&mut set, by, ALIKE, &check)?;
+    let Ok(_) = set_aside_copies(&mut set, by, ALIKE, unchecked);
     let stored: Vec<Stored> = profiles.iter().map(|profile| Stored::of(profile, &set.texts)).collect();
     let wrong = stored.iter().map(|stored| stored.wrong(&set)).collect();
     let editable = Editable::of(&set.texts);
@@ -46,7 +44,6 @@ pub fn by_kind<E>(
     for (kind, is_spelling) in all {
         let (mut copies, mut found) = (0, vec![0; profiles.len()]);
         for number in 0..set.texts.len() {
-            check()?;
             let copy = editable.edited(number, kind, seed);
             if copy == set.texts[number] || is_too_rare(kind, &set.texts[number], &copy) {
                 continue;
@@ -58,7 +55,7 @@ pub fn by_kind<E>(
         }
         kinds.push((kind.name(), is_spelling, copies, found));
     }
-    Ok(ByKind { set: set.name, wrong, kinds })
+    ByKind { set: set.name, wrong, kinds }
 }
 
 /// Whether a spelling concerns only a few words of a text in another language or script.
@@ -180,29 +177,4 @@ fn cells(values: &[f64]) -> String {
         if share == "1.00" { "1".to_owned() } else { share.trim_start_matches('0').to_owned() }
     };
     values.iter().map(cell).collect::<Vec<_>>().join(" / ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::eval::tests::word;
-
-    #[test]
-    fn spellings_are_found_and_other_texts_are_not() {
-        let sentence = |n: usize| (0..12).map(|at| word(n * 12 + at)).collect::<String>() + "end. ";
-        let text = |n: usize| (0..12).map(|at| sentence(n * 12 + at)).collect();
-        let profiles = ["copies-64", "minhash-copies"].map(|name| Profile::named(name).unwrap());
-        let by = Profile::named("shingles-64").unwrap();
-        let measure = |check: fn() -> Result<(), &'static str>| {
-            by_kind(&profiles, by, "own", (0..30).map(text).collect(), 1, check)
-        };
-        let found = measure(|| Ok(())).unwrap();
-        assert_eq!((found.kinds.len(), &found.wrong), (EDIT_KINDS.len() + SPELLING_KINDS.len(), &vec![0, 0]));
-        let row = |name: &str| found.kinds.iter().find(|kind| kind.0 == name).unwrap();
-        assert_eq!(row("capitals"), &("capitals".to_owned(), true, 30, vec![30, 30]));
-        let (_, is_spelling, copies, right) = row("10 % of words replaced");
-        assert!(!is_spelling && *copies == 30 && right[0] < right[1], "{right:?}");
-        assert_eq!(row("tatweel").2, 0);
-        assert_eq!(measure(|| Err("cancelled")).err(), Some("cancelled"));
-    }
 }

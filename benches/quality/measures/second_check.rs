@@ -1,13 +1,12 @@
 //! Measures the second check: the pairs within a large k are filtered by the Jaccard similarity of their
 //! features, or by an estimate of it from sketches.
 //!
-//! Not here: the choice of the threshold (`report`).
+//! Not here: the choice of the threshold (`tables`).
 
 use std::collections::HashMap;
 
-use super::Set;
-use super::labels::{Judged, Pair};
-use crate::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
+use lookalike::eval::{Judged, Pair, Set};
+use lookalike::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
 
 /// The result of a second check at one threshold.
 #[derive(Clone, Debug)]

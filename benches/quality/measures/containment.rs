@@ -6,17 +6,18 @@
 //! three of its hashes and two fifths of them; for sampled grams, by the estimate that lookups use. A hit is
 //! false if the page has less than a tenth of the article by letters.
 //!
-//! Not here: files and arguments (the command `eval`).
+//! Not here: files and arguments.
 
 use std::collections::{HashSet, VecDeque};
-use std::convert::Infallible;
 use std::fmt::Write;
 
-use super::edits::sentences;
-use crate::features::sampled_grams;
-use crate::fingerprint::{Containment, Profile, Status};
-use crate::ids::{Gram, Hash};
-use crate::random::Random;
+use lookalike::features::sampled_grams;
+use lookalike::fingerprint::{Containment, Profile, Status};
+use lookalike::ids::{Gram, Hash};
+use lookalike::random::Random;
+
+use super::sentences::sentences;
+use super::unchecked;
 
 /// The shares of the article in its page, in percent.
 const SHARES: [usize; 5] = [90, 70, 50, 30, 10];
@@ -93,7 +94,7 @@ fn has_passages(own: &[Gram], of: &[Gram]) -> bool {
 
 /// Whether a page of another article has a tenth of this one all the same: sets have copies too.
 fn shares_passages(article: &str, page: &str) -> bool {
-    let Ok(found) = Containment::of(article, page, || Ok::<_, Infallible>(()));
+    let Ok(found) = Containment::of(article, page, unchecked);
     found.a_in_b >= 0.1
 }
 
@@ -229,40 +230,4 @@ pub fn containment_table(name: &str, texts: &[String], most: usize, seed: u64) -
     wrong.iter().for_each(|wrong| _ = write!(out, " {wrong} |"));
     out.push_str("\n\n");
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Texts of invented words, which share none.
-    fn texts() -> Vec<String> {
-        let word = |number: u64| -> String {
-            let seed = xxhash_rust::xxh3::xxh3_64(&number.to_le_bytes());
-            (0..4)
-                .map(|at| {
-                    ["ba", "ko", "lu", "mi", "ne", "ra", "so", "ti"][(seed >> (3 * at + 20) & 7) as usize]
-                })
-                .collect()
-        };
-        let sentence = |number: u64| -> String {
-            (0..14).map(|at| word(number * 14 + at)).collect::<Vec<_>>().join(" ") + ". "
-        };
-        (0..24u64).map(|text| (text * 30..text * 30 + 30).map(sentence).collect()).collect()
-    }
-
-    #[test]
-    fn sampled_grams_find_an_article_in_a_tenth_of_a_page_and_no_other() {
-        let table = containment_table("own", &texts(), 12, 1);
-        let row = |start: &str| -> Vec<f64> {
-            let row = table.lines().find(|line| line.starts_with(start)).unwrap();
-            row.split('|').skip(3).filter_map(|cell| cell.trim().parse().ok()).collect()
-        };
-        let tenth = row("| 10 % | 0 % |");
-        assert!(tenth[0] < 0.5 && tenth[2] > 0.9 && tenth[3] > 0.9 && tenth[4] > 0.9, "{table}");
-        assert!(row("| 10 % | 5 % |")[2] > 0.9, "{table}");
-        assert_eq!(row("| false hits |")[2..], [0.0; 3], "{table}");
-        assert_eq!(containment_table("own", &texts(), 12, 1), table);
-        assert!(containment_table("own", &["short".to_owned()], 12, 1).contains("Fewer than two"));
-    }
 }
