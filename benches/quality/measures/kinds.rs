@@ -14,7 +14,7 @@ use super::pieces::{is_unspaced, is_word, pieces, sentences};
 
 /// A kind of edit; rates are in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Letters are replaced.
     Characters(usize),
     /// Letters are deleted.
@@ -68,7 +68,7 @@ pub(super) enum Kind {
 }
 
 /// The kinds of edits that change words: the mean of their recall is the figure of a language.
-pub(super) const EDIT_KINDS: [Kind; 27] = [
+pub const EDIT_KINDS: [Kind; 27] = [
     Kind::Characters(1),
     Kind::Characters(3),
     Kind::Characters(5),
@@ -99,7 +99,7 @@ pub(super) const EDIT_KINDS: [Kind; 27] = [
 ];
 
 /// The kinds of edits that only change how the same words are written.
-pub(super) const SPELLING_KINDS: [Kind; 9] = [
+pub const SPELLING_KINDS: [Kind; 9] = [
     Kind::Punctuation,
     Kind::NoPunctuation,
     Kind::Capitals,
@@ -113,7 +113,7 @@ pub(super) const SPELLING_KINDS: [Kind; 9] = [
 
 impl Kind {
     /// The name of the kind, with its rate.
-    pub(super) fn name(self) -> String {
+    pub fn name(self) -> String {
         match self {
             Kind::Characters(rate) => format!("{rate} % of letters replaced"),
             Kind::CharactersDeleted(rate) => format!("{rate} % of letters deleted"),
@@ -151,7 +151,7 @@ impl Kind {
 }
 
 /// The texts of a set, cut for edits.
-pub(super) struct Editable<'a> {
+pub struct Editable<'a> {
     texts: &'a [String],
     pieces: Vec<Vec<&'a str>>,
     /// The words of greatest TF-IDF of each text, the greatest first.
@@ -165,7 +165,7 @@ const LINE: usize = 60;
 
 impl<'a> Editable<'a> {
     /// Cuts the texts.
-    pub(super) fn of(texts: &'a [String]) -> Editable<'a> {
+    pub fn of(texts: &'a [String]) -> Editable<'a> {
         let pieces: Vec<Vec<&str>> = texts.iter().map(|text| pieces(text)).collect();
         let mut texts_with: HashMap<&str, usize> = HashMap::new();
         for pieces in &pieces {
@@ -184,7 +184,7 @@ impl<'a> Editable<'a> {
     }
 
     /// The copy of a text with this edit. It is the text itself if the edit changes nothing.
-    pub(super) fn edited(&self, number: usize, kind: Kind, seed: u64) -> String {
+    pub fn edited(&self, number: usize, kind: Kind, seed: u64) -> String {
         let mut random = Random(seed.wrapping_add((number as u64) << 20));
         let text = &self.texts[number];
         let other = (number + 1 + random.below(self.texts.len().saturating_sub(1))) % self.texts.len();

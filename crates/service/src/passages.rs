@@ -1,0 +1,186 @@
+//! Passages: which stored documents share parts with the text of a query, and which parts.
+//!
+//! The engine finds the documents by sampled grams. Where a collection keeps texts, the texts are compared
+//! letter by letter. Boilerplate is left out of both: it is reported, and does not count for a share.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::ask::{Ask, By};
+use super::clusters::placements_of;
+use super::fingerprints::{Content, reserve_for_text};
+use super::lookup::Found;
+use super::{Service, ServiceError};
+use lookalike_engine::{
+    Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, blank, ranges, rank,
+};
+use lookalike_hash::{CollectionName, DocumentId, Gram};
+use lookalike_run::pool::{Cancel, Patience};
+use lookalike_text::features::sampled_grams;
+use lookalike_text::fingerprint::{Containment, Profile};
+
+/// The share of a text that must be in a document, or the other way round, unless a query sets another.
+const CONTAINMENT: f64 = 0.4;
+/// Where texts are compared, the estimate by twenty grams may be too low by this factor.
+const ESTIMATED: f64 = 0.5;
+/// The number of texts that are compared per document of the answer.
+const COMPARED: usize = 4;
+
+/// The documents that share passages with the text of a query.
+#[derive(Clone, Debug)]
+pub struct Passages {
+    /// The number of sampled grams of the text.
+    pub grams: usize,
+    /// The parts of the text, in characters, that too many documents have.
+    pub boilerplate: Vec<Range<u32>>,
+    /// The documents: whole copies first, then by the larger of both shares.
+    pub documents: Vec<Match>,
+    /// The number of those that were left out because of marks.
+    pub marked: u64,
+}
+
+/// The text of a query.
+struct Subject {
+    grams: Vec<Gram>,
+    text: Option<String>,
+}
+
+impl Subject {
+    fn of(text: String) -> Subject {
+        Subject { grams: sampled_grams(&text), text: Some(text) }
+    }
+}
+
+impl Service {
+    /// Adds the documents that share passages with the subject of a query, if the collection keeps passages
+    /// and the subject is a text or a stored document. Only the first page of an answer has them.
+    pub(super) async fn add_passages(
+        &self,
+        collection: &Arc<Collection>,
+        ask: &Ask,
+        found: &mut Found,
+    ) -> Result<(), ServiceError> {
+        let containment = min_containment(collection, ask)?;
+        let settings = collection.settings();
+        if settings.boilerplate.is_none() || ask.cursor.is_some() {
+            return Ok(());
+        }
+        let (mut filter, mut document) = (ask.filter.clone(), None);
+        let (text, stored) = match &ask.by {
+            By::Content(Content::Text(text)) => (Some(text.clone()), None),
+            By::Content(_) => return Ok(()),
+            By::Id(id) => {
+                let row = self.document_in(collection, id).await?.row;
+                filter.get_or_insert_default().exclude.insert(id.clone());
+                document = Some(id.clone());
+                (None, Some(Subject { grams: row.grams, text: row.text }))
+            }
+        };
+        let limit = ask.matches(self.limits());
+        let (engine, collection) = (Arc::clone(self.engine()?), Arc::clone(collection));
+        let (hash, signature) = (found.hash, found.signature.clone());
+        let work = move |cancel: &Cancel| {
+            let subject = match (text, stored) {
+                (Some(text), _) => {
+                    reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
+                    Subject::of(text)
+                }
+                (None, Some(stored)) => stored,
+                (None, None) => return Ok::<_, ServiceError>(None),
+            };
+            let Subject { grams, text } = subject;
+            let text = text.filter(|_| settings.keep_text);
+            let (least, most) = if text.is_some() {
+                (containment * ESTIMATED, limit * COMPARED)
+            } else {
+                (containment, limit)
+            };
+            let query =
+                PassageQuery { hash, signature, grams, containment: least, limit: most, filter, document };
+            let mut answer = engine.passages(&collection, &query, cancel)?;
+            let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
+            let boilerplate = ranges(&query.grams, is_boilerplate);
+            if let Some(text) = text {
+                let judge = judge(blank(&text, &boilerplate), answer.boilerplate, containment);
+                let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
+                answer.matches.append(&mut answer.marked);
+                engine.judge(&collection, &mut answer.matches, judge, cancel)?;
+                (answer.marked, answer.matches) =
+                    answer.matches.into_iter().partition(|near| marked.contains(&near.id));
+                rank(&mut answer.matches);
+                answer.matches.truncate(limit);
+            }
+            let ids: Vec<DocumentId> = answer.matches.iter().map(|near| near.id.clone()).collect();
+            for (near, cluster) in answer.matches.iter_mut().zip(placements_of(&engine, &collection, &ids)) {
+                near.cluster = cluster.map(Box::new);
+            }
+            let (documents, marked) = (answer.matches, answer.marked.len() as u64);
+            Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents, marked }))
+        };
+        let passages = self.pool.run(Patience::Interactive, work).await??;
+        found.passages = passages.map(Box::new);
+        Ok(())
+    }
+
+    /// Which stored documents are near-duplicates of a new one: those within this `k` or threshold, or the
+    /// collection's own, and those that contain this share of it.
+    ///
+    /// # Errors
+    /// [`ServiceError::Invalid`], and those of [`Collection::reach`].
+    pub fn duplicate_rule(
+        &self,
+        collection: &CollectionName,
+        k: Option<u32>,
+        threshold: Option<f64>,
+        containment: Option<f64>,
+        replaces: bool,
+    ) -> Result<DuplicateRule, ServiceError> {
+        if replaces {
+            self.clustered(collection)?;
+        }
+        let settings = self.engine()?.settings(collection)?;
+        if let Some(least) = containment {
+            check_containment(settings.boilerplate.is_some(), least)?;
+        }
+        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment, replaces })
+    }
+}
+
+/// The minimum containment of a query.
+fn min_containment(collection: &Collection, ask: &Ask) -> Result<f64, ServiceError> {
+    let Some(least) = ask.min_containment else { return Ok(CONTAINMENT) };
+    check_containment(collection.keeps_grams(), least)?;
+    if let By::Content(Content::Hash(_) | Content::Signature(_)) = &ask.by {
+        let detail = "min_containment compares passages of texts; give a text, a page or the id of a \
+                      document that was stored as one";
+        return Err(ServiceError::invalid("min_containment", detail));
+    }
+    Ok(least)
+}
+
+fn check_containment(keeps_passages: bool, least: f64) -> Result<(), ServiceError> {
+    if !keeps_passages {
+        let detail = "min_containment compares passages, and this collection keeps none; create one with \
+                      \"passages\": true and store the documents there";
+        return Err(ServiceError::invalid("min_containment", detail));
+    }
+    if least > 0.0 && least <= 1.0 {
+        return Ok(());
+    }
+    let detail = format!("min_containment is {least}; it is above 0 and at most 1");
+    Err(ServiceError::invalid("min_containment", detail))
+}
+
+/// Compares the text of a query with those of matches that have one.
+fn judge(own: String, boilerplate: HashSet<u64>, least: f64) -> Judge {
+    Box::new(move |near, row, cancel| {
+        let Some(text) = row.text else { return Ok(true) };
+        let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
+        let text = blank(&text, &ranges(&row.grams, |gram| boilerplate.contains(&gram.hash)));
+        let shared = Containment::of(&own, &text, || cancel.check().map_err(EngineError::from))?;
+        let is_match = shared.a_in_b.max(shared.b_in_a) >= least;
+        near.shared = Some(Box::new(shared));
+        Ok(is_match)
+    })
+}
