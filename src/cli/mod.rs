@@ -6,7 +6,6 @@
 
 mod backup;
 mod client;
-mod cluster;
 mod config;
 mod dedupe;
 mod eval;
@@ -22,6 +21,7 @@ mod main_text;
 mod output;
 mod plans;
 mod repair;
+mod replicas;
 mod restore;
 mod serve;
 mod signals;
@@ -77,8 +77,8 @@ enum Command {
     Restore(restore::RestoreArguments),
     /// Create, list and revoke keys.
     Keys(keys::KeysArguments),
-    /// Show the state of a cluster of servers.
-    Cluster(cluster::ClusterArguments),
+    /// Show the state of the replicas that share a log.
+    Replicas(replicas::ReplicasArguments),
     /// Show the settings.
     Config(config::ConfigArguments),
     /// Print the API description, openapi.yaml.
@@ -168,7 +168,7 @@ pub fn run() -> ExitCode {
         Command::Backup(arguments) => client::block_on(backup::run(arguments)),
         Command::Restore(arguments) => client::block_on(restore::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
-        Command::Cluster(arguments) => client::block_on(cluster::run(arguments)),
+        Command::Replicas(arguments) => client::block_on(replicas::run(arguments)),
         Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),

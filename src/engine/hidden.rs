@@ -2,13 +2,13 @@
 //! their name at once.
 //!
 //! The store lists the number of such a collection as that of a deleted one, so the next start of a single
-//! server removes it. In a cluster the same work is in the log, and every server has the collection; there it
-//! survives restarts, and an entry discards it when the server that fills it is gone.
+//! server removes it. Among replicas the same work is in the shared log, and each has the collection; there
+//! it survives restarts, and an entry discards it when the server that fills it is gone.
 //!
 //! *Invariants*
 //! - Each kind of work is one commit, whose effect depends on the store and the work alone.
-//! - A hidden collection is in the registry never, and in every digest of a cluster.
-//! - One that nobody fills any more is discarded: by the drop of its `Filler`, and in a cluster again and
+//! - A hidden collection is in the registry never, and in every digest of a replica.
+//! - One that nobody fills any more is discarded: by the drop of its `Filler`, and among replicas again and
 //!   again until the log has the entry.
 //!
 //! *Absent*: who fills it (`filler`), and with what (`restore`, `reindex`).

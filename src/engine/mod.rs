@@ -152,7 +152,7 @@ pub struct EngineSettings {
 pub struct Engine {
     shared: Arc<Shared>,
     pool: CpuPool,
-    /// The writer's commands, or in a cluster those of the appender.
+    /// The writer's commands, or on a replica those of the appender.
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
@@ -163,7 +163,7 @@ pub struct Engine {
     /// Permits for lists of pairs.
     pairs: Arc<Semaphore>,
     incoming: PathBuf,
-    /// What a server of a cluster has; `None` for a single server.
+    /// What a replica has; `None` for a single server.
     following: Option<Arc<Following>>,
     /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
@@ -172,7 +172,7 @@ pub struct Engine {
 impl Engine {
     /// Opens the data directory `path`, or creates it, and restores the index. Blocks until that is done;
     /// `progress` counts the restored hashes for other threads. Expensive work will run on `pool`. With a
-    /// `membership` it is a server of a cluster, and the caller must be in a runtime.
+    /// `membership` it is a replica, and the caller must be in a runtime.
     ///
     /// # Errors
     /// [`OpenError`] if the directory cannot be used, or if its content is damaged or too new. Nothing in it

@@ -28,7 +28,7 @@ type Indexes = HashMap<CollectionId, Arc<dyn HashIndex>>;
 /// The result of recovery.
 pub(super) struct Recovered {
     pub(super) registry: Registry,
-    /// Collections of a cluster that are being filled.
+    /// Collections of a replica that are being filled.
     pub(super) hidden: Vec<Hidden>,
     pub(super) last: Sequence,
     /// The snapshot that was loaded.

@@ -1,14 +1,14 @@
-//! A copy of a store: everything in it at one moment, as a stream, for a server that joins a cluster.
+//! A copy of a store: everything in it at one moment, as a stream, for a server that joins its replicas.
 //!
 //! ```text
 //! each frame    u32 length, XXH3 of the payload as u64, payload: writes to the trees (see `trees`)
 //! the end       u32 0, number of writes as u64
 //! ```
 //!
-//! The entry with the position in the cluster's log is in the copy as any other: a store has it exactly if it
+//! The entry with the position in the shared log is in the copy as any other: a store has it exactly if it
 //! has everything up to there. The change log of the index is left out, and so the new store has no changes.
 //!
-//! *Absent*: who copies from whom (`cluster`).
+//! *Absent*: who copies from whom (`replicas`).
 
 use std::io::{self, Read, Write};
 use std::ops::Bound;

@@ -56,7 +56,7 @@ pub enum StoreError {
     },
     /// The content of a collection is not what its digest says.
     #[error(
-        "the collection {collection} is damaged: {what}. Nothing was changed. Start a server of a cluster \
+        "the collection {collection} is damaged: {what}. Nothing was changed. Start a replica \
          with an empty data directory; on a single server restore a backup, or see `lookalike repair --help`"
     )]
     Differs {

@@ -308,12 +308,12 @@ pub(in crate::http) struct StatsOut {
     /// The newest snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<SnapshotOut>,
-    /// How far the server is in the log of its cluster; absent on a single server.
+    /// How far the server is in the shared log; absent on a single server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) cluster: Option<FollowingOut>,
+    pub(in crate::http) replica: Option<FollowingOut>,
 }
 
-/// How far a server of a cluster is.
+/// How far a replica is.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Following)]
 pub(in crate::http) struct FollowingOut {
@@ -346,7 +346,7 @@ impl StatsOut {
             queued_operations: stats.queued_operations,
             memory: memory.into(),
             snapshot: stats.snapshot.map(|snapshot| SnapshotOut::new(snapshot, now_ms)),
-            cluster: None,
+            replica: None,
         }
     }
 }
