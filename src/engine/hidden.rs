@@ -207,7 +207,7 @@ impl Writer {
         if self.replica.is_some() {
             batch.set_hidden(&hidden);
         }
-        batch.log(Change::CollectionChanged(id));
+        batch.record(Change::CollectionChanged(id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         if let Some(source) = hidden.source.filter(|_| self.is_own(&hidden)) {
             self.followed.insert(source, super::Followed::default());
@@ -281,7 +281,7 @@ impl Writer {
         if self.replica.is_some() {
             let mut batch = shared.store.batch()?;
             batch.set_hidden(&record);
-            batch.log(Change::CollectionChanged(target));
+            batch.record(Change::CollectionChanged(target));
             self.commit_or_fail(batch, &[].into(), &[])?;
         }
         shared.hidden.add(Hidden::of(record, Arc::clone(&collection)));
@@ -328,7 +328,7 @@ impl Writer {
         let mut batch = shared.store.batch()?;
         if let Some(replaced) = replaced {
             batch.delete_collection(replaced.id, replaced.index.width());
-            batch.log(Change::CollectionDeleted(replaced.id));
+            batch.record(Change::CollectionDeleted(replaced.id));
         }
         batch.finish_restore(&collection.record());
         if self.replica.is_some() {
@@ -337,7 +337,7 @@ impl Writer {
         if collection.has_clusters() {
             batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));
         }
-        batch.log(Change::CollectionCreated(collection.id));
+        batch.record(Change::CollectionCreated(collection.id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         shared.hidden.remove(collection.id);
         shared.registry.add(collection);
@@ -354,7 +354,7 @@ impl Writer {
         if self.replica.is_some() {
             let mut batch = shared.store.batch()?;
             batch.remove_hidden(target);
-            batch.log(Change::CollectionDeleted(target));
+            batch.record(Change::CollectionDeleted(target));
             self.commit_or_fail(batch, &[].into(), &[])?;
         }
         shared.hidden.remove(target);

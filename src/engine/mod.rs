@@ -359,7 +359,7 @@ impl Engine {
             let sequence = shared.applied();
             Ok(EngineStats {
                 sequence,
-                log_entries: sequence.0.saturating_sub(shared.store.trimmed()?.0),
+                history_changes: sequence.0.saturating_sub(shared.store.trimmed()?.0),
                 disk_bytes: shared.store.disk_bytes(),
                 queued_operations: queued as u64,
                 snapshot: snapshot::list(&shared.snapshots)?.first().map(describe),

@@ -264,7 +264,7 @@ impl<'a> Plan<'a> {
         }
         let digest = self.batch.put_row(of, &id, row, before_digest);
         self.documents.insert((of, id), Some((touched, digest)));
-        self.log(Change::Document { collection: of, added, removed });
+        self.record(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
         let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
         Ok(if was_there { Outcome::Updated(version) } else { Outcome::Created(version) })
@@ -307,7 +307,7 @@ impl<'a> Plan<'a> {
         }
         self.documents.insert((collection.id, id.clone()), None);
         self.batch.delete_row(collection.id, id, digest);
-        self.log(Change::Document { collection: collection.id, added: None, removed });
+        self.record(Change::Document { collection: collection.id, added: None, removed });
         Ok(())
     }
 
@@ -338,8 +338,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn log(&mut self, change: Change) {
-        self.batch.log(change);
+    fn record(&mut self, change: Change) {
+        self.batch.record(change);
         self.next = self.next.next();
     }
 

@@ -83,8 +83,8 @@ pub(super) enum Command {
     Release(CollectionId),
     /// A stored document may have expired.
     Expire,
-    /// Every retained snapshot covers the log up to this change.
-    TrimLog(Sequence),
+    /// Every retained snapshot covers the history up to this change.
+    TrimHistory(Sequence),
     /// Append an entry without work to the shared log.
     PassTime,
     /// An entry of the shared log.
@@ -100,7 +100,7 @@ pub(super) struct Write {
     pub(super) reply: oneshot::Sender<Outcomes>,
     /// Its share of the queue's capacity, released when the write is done.
     pub(super) permits: Permits,
-    /// The time of the log entry that has it, in milliseconds since 1970-01-01 UTC; `None` without a log.
+    /// The time of the entry that has it, in milliseconds since 1970-01-01 UTC; `None` without a log.
     pub(super) at_ms: Option<u64>,
 }
 
@@ -235,13 +235,13 @@ impl Writer {
                 // Only the appender of a replica has something to do.
                 Command::PassTime => {}
                 // After a failed commit nothing more is written.
-                Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
-                Command::TrimLog(through) => {
-                    if let Err(error) = self.shared.store.trim_log(through) {
+                Command::TrimHistory(_) if self.refuse_read_only().is_err() => {}
+                Command::TrimHistory(through) => {
+                    if let Err(error) = self.shared.store.trim_history(through) {
                         if self.shared.store.failure().is_some() {
                             self.fail(&error);
                         }
-                        tracing::warn!(%error, "the log could not be trimmed; it keeps using disk space");
+                        tracing::warn!(%error, "the history could not be trimmed; it keeps using disk space");
                     }
                 }
                 Command::Close => return,

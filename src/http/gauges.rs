@@ -82,9 +82,9 @@ async fn read(state: &State) -> Vec<Gauge> {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
         one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
         one(
-            "lookalike_log_entries",
+            "lookalike_history_changes",
             "Changes that the oldest kept snapshot does not contain.",
-            stats.log_entries,
+            stats.history_changes,
         );
         one("lookalike_write_queue_operations", "Operations waiting to be written.", stats.queued_operations);
         if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {

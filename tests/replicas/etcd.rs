@@ -97,7 +97,7 @@ impl Etcd {
         etcd
     }
 
-    /// Starts a replicas, and does not wait. With the scheme `https`, the flags name the certificates.
+    /// Starts an etcd cluster, and does not wait. With the scheme `https`, the flags name the certificates.
     pub fn spawn(size: usize, scheme: &'static str, flags: &[&str]) -> Etcd {
         Etcd::spawn_at(&vec![Place::loopback(); size], scheme, flags)
     }

@@ -209,7 +209,7 @@ impl Server {
         panic!("the log has no {words:?}:\n{}", self.log());
     }
 
-    /// The log so far; of a replicas, those of all servers.
+    /// The log so far; with replicas, those of all servers.
     pub fn log(&self) -> String {
         let mut log = self.log.lock().unwrap().clone();
         self.others().for_each(|other| log.push_str(&other.log()));

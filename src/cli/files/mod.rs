@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
-pub(super) use archive::{Entry, Part, Piece, Record, archive};
+pub(super) use archive::{Holds, Part, Piece, Record, archive};
 pub(super) use charset::{InUtf8, Originals, ascii_in, charset, doubts, in_utf8, with_originals};
 pub(super) use cut::{Cut, Event, How, Wants, broken, check_columns};
 pub(super) use fields::{Fields, Value, check_characters, members, missing, quoted};

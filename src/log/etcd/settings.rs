@@ -64,7 +64,7 @@ pub struct ClientCertificate {
 }
 
 const NAME_RULE: &str = "use 1 to 64 of the characters a-z, A-Z, 0-9, '.', '-' and '_'";
-const ENDPOINT_RULE: &str = "give URLs of etcd such as http://10.0.0.1:2379, without a path";
+const ENDPOINT_RULE: &str = "give URLs such as http://10.0.0.1:2379, without a path";
 
 impl EtcdSettings {
     /// The settings with which replicas usually run.

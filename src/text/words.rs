@@ -125,10 +125,10 @@ fn by_icu(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Whether a segment has a letter, digit or mark, and so is not only punctuation.
+/// Whether a piece has a letter, digit or mark, and so is not only punctuation.
 #[inline]
-fn has_letter(segment: &str) -> bool {
-    segment.chars().any(is_word_character)
+fn has_letter(piece: &str) -> bool {
+    piece.chars().any(is_word_character)
 }
 
 #[cfg(test)]

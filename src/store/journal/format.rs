@@ -1,4 +1,4 @@
-//! The bytes of a journal segment, format 1. `docs/formats.md` documents them.
+//! The bytes of a journal file, format 1. `docs/formats.md` documents them.
 //!
 //! ```text
 //! header   "lkljrnl\n"  u32 format  u32 0  u64 store  u64 first record  u64 checksum of these
@@ -6,15 +6,15 @@
 //!          the payload
 //! ```
 //! Numbers are little-endian, checksums are XXH3 of 64 bits. The checksums of headers are seeded with the
-//! id of the store, so a segment of another store, or a text that looks like a record, is not mistaken for
+//! id of the store, so a file of another store, or a text that looks like a record, is not mistaken for
 //! a record. The bytes after the last record are zero, or the remains of a record that was never
 //! acknowledged.
 //!
-//! *Absent*: files, and the order of records across segments (the journal itself).
+//! *Absent*: files, and the order of records across files (the journal itself).
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Bytes of a segment's header.
+/// Bytes of a file's header.
 pub(super) const HEAD: usize = 40;
 /// Bytes of a record's header.
 pub(super) const RECORD: usize = 36;
@@ -31,7 +31,7 @@ pub(super) struct Record<'a> {
     pub(super) end: usize,
 }
 
-/// The header of the segment that begins with the record `first`.
+/// The header of the file that begins with the record `first`.
 pub(super) fn head(store: u64, first: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD);
     bytes.extend(MAGIC);
@@ -44,7 +44,7 @@ pub(super) fn head(store: u64, first: u64) -> Vec<u8> {
     bytes
 }
 
-/// The number of the first record of a segment, or what is wrong with the header.
+/// The number of the first record of a file, or what is wrong with the header.
 pub(super) fn read_head(bytes: &[u8], store: u64) -> Result<u64, &'static str> {
     let Some(head) = bytes.get(..HEAD) else {
         return Err("it ends within its header");
