@@ -10,7 +10,7 @@
 //! cut after that; queued writes are written; a last snapshot is taken. The caller must end the process
 //! when [`longest_stop`] has passed.
 
-mod in_cluster;
+mod replicas;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::call::{Accountant, Ceiling};
-use crate::cluster::{Cluster, ClusterError};
 use crate::config::Settings;
+use crate::replicas::{ReplicaError, Replicas};
 
 use crate::engine::{
     CheckpointPolicy, CollectionSettings, Engine, EngineError, EngineSettings, Membership, OpenError,
@@ -94,15 +94,15 @@ pub enum ServerError {
         /// The address.
         listen: std::net::SocketAddr,
     },
-    /// The server cannot be part of its cluster.
-    #[error("the server cannot be part of the cluster")]
-    Cluster(#[from] ClusterError),
-    /// The settings of the cluster cannot be used.
+    /// The server cannot be a replica.
+    #[error("the server cannot be one of the replicas")]
+    Replica(#[from] ReplicaError),
+    /// The settings of the replicas cannot be used.
     #[error("{0}")]
-    ClusterSettings(String),
+    ReplicaSettings(String),
     /// The log was trimmed beyond the position of this server while it ran.
     #[error(
-        "the log of the cluster has been trimmed beyond the position of this server; start it again: it \
+        "the shared log has been trimmed beyond the position of this server; start it again: it \
          copies the data of another server"
     )]
     Outrun,
@@ -141,7 +141,7 @@ pub async fn run(
     let limits = edge_limits(&settings);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let address = listener.local_addr().map(|bound| format!("{scheme}://{bound}")).unwrap_or_default();
-    let cluster = Arc::<OnceLock<Cluster>>::default();
+    let replicas = Arc::<OnceLock<Replicas>>::default();
     let serving = {
         let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
         let render = metrics.clone();
@@ -158,14 +158,14 @@ pub async fn run(
                 is_encrypted: tls.is_some(),
             },
             has_console: settings.server.console,
-            cluster: Arc::clone(&cluster),
+            replicas: Arc::clone(&replicas),
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };
     let upkeep = tokio::spawn(fold_metrics(metrics));
     tokio::pin!(serving, shutdown);
     let engine = tokio::select! {
-        engine = start(&settings, address.as_str(), pool, &service, &cluster) => engine?,
+        engine = start(&settings, address.as_str(), pool, &service, &replicas) => engine?,
         // Nothing has been acknowledged yet, so there is nothing to finish.
         _ = &mut shutdown => return Ok(()),
     };
@@ -174,7 +174,7 @@ pub async fn run(
     tracing::info!("ready, listening on {address} ({pages}: {address}{path})");
     let how = tokio::select! {
         how = &mut shutdown => how,
-        () = in_cluster::run(&cluster) => {
+        () = replicas::run(&replicas) => {
             engine.close(drain(&settings)).await;
             return Err(ServerError::Outrun);
         }
@@ -202,8 +202,8 @@ pub async fn run(
         Err(error) => tracing::error!(%error, "the accept loop failed"),
     }
     engine.close(end.saturating_duration_since(Instant::now()).max(LEAST_CLOSE)).await;
-    if let Some(cluster) = cluster.get() {
-        let _ = tokio::time::timeout(LEAST_CLOSE, cluster.leave()).await;
+    if let Some(replicas) = replicas.get() {
+        let _ = tokio::time::timeout(LEAST_CLOSE, replicas.leave()).await;
     }
     upkeep.abort();
     tracing::info!("stopped");
@@ -230,7 +230,7 @@ fn drain(settings: &Settings) -> Duration {
 pub fn check(settings: &Settings) -> Result<(), ServerError> {
     keys(settings)?;
     tls(settings)?;
-    in_cluster::settings(settings, "")?;
+    replicas::settings(settings, "")?;
     let profiles = profiles::load(settings.profiles.file.as_deref())?;
     let default = CollectionName::default_collection();
     Service::check_collection(profiles, default, default_collection(settings)).map_err(ServerError::Default)
@@ -242,17 +242,17 @@ async fn start(
     address: &str,
     pool: CpuPool,
     service: &Service,
-    cluster: &OnceLock<Cluster>,
+    replicas: &OnceLock<Replicas>,
 ) -> Result<Arc<Engine>, ServerError> {
     disable_huge_pages_if_small(settings);
     log_memory_budget(settings);
-    if let Some(wanted) = in_cluster::settings(settings, address)? {
-        let connected = Cluster::connect(wanted, &settings.data.dir).await?;
-        let _ = cluster.set(connected);
+    if let Some(wanted) = replicas::settings(settings, address)? {
+        let connected = Replicas::connect(wanted, &settings.data.dir).await?;
+        let _ = replicas.set(connected);
     }
-    let engine = match cluster.get() {
+    let engine = match replicas.get() {
         None => open(settings, pool, service.starting(), None).await?,
-        Some(cluster) => in_cluster::open(settings, pool, service.starting(), cluster).await?,
+        Some(replicas) => replicas::open(settings, pool, service.starting(), replicas).await?,
     };
     let default = CollectionName::default_collection().clone();
     // Created before the first request can see the engine, because the unprefixed routes use it.
@@ -260,7 +260,7 @@ async fn start(
         Err(EngineError::NoCollection(_)) => {
             let created = service.make_collection(&engine, &default, default_collection(settings)).await;
             match (created, engine.settings(&default)) {
-                // Also if another server of the cluster has created it in the same moment.
+                // Also if another replica has created it in the same moment.
                 (_, Ok(made)) => log_default(&made),
                 (Err(error), _) => return Err(ServerError::Default(error)),
                 (Ok(()), Err(error)) => return Err(ServerError::Default(error.into())),

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 /// row or edge is a decision: change this table and give the reason in `ARCHITECTURE.md`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("random", &[]),
-    ("cluster", &["client"]),
+    ("replicas", &["client"]),
     ("eval", &["random"]),
     ("service", &["eval"]),
     ("keys", &[]),
     ("client", &[]),
-    ("http", &["keys", "service", "cluster"]),
+    ("http", &["keys", "service", "replicas"]),
     ("config", &[]),
     ("telemetry", &[]),
-    ("server", &["cluster", "service", "keys", "http", "config", "telemetry"]),
+    ("server", &["replicas", "service", "keys", "http", "config", "telemetry"]),
     ("cli", &["config", "telemetry", "server", "http", "eval", "keys", "client"]),
     ("main", &["cli"]),
 ];

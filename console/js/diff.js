@@ -3,7 +3,7 @@
 
 import { button, choice, fill, h, say, show } from "./dom.js";
 
-// Characters up to which an equal segment without letters between two changes counts as changed: a comma
+// Characters up to which an equal part without letters between two changes counts as changed: a comma
 // between two replaced words would only cut the sentence into pieces.
 const FILLER = 3;
 // Characters of a stretch without a change from which on it is folded, and how many stay visible next to a

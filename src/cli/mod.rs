@@ -6,7 +6,6 @@
 
 mod backup;
 mod client;
-mod cluster;
 mod config;
 mod dedupe;
 mod eval;
@@ -18,6 +17,7 @@ mod import;
 mod keys;
 mod output;
 mod repair;
+mod replicas;
 mod restore;
 mod serve;
 mod signals;
@@ -72,8 +72,8 @@ enum Command {
     Restore(restore::RestoreArguments),
     /// Create, list and revoke keys.
     Keys(keys::KeysArguments),
-    /// Show the state of a cluster of servers.
-    Cluster(cluster::ClusterArguments),
+    /// Show the state of the replicas that share a log.
+    Replicas(replicas::ReplicasArguments),
     /// Show the settings.
     Config(config::ConfigArguments),
     /// Print the API description, openapi.yaml.
@@ -161,7 +161,7 @@ pub fn run() -> ExitCode {
         Command::Backup(arguments) => client::block_on(backup::run(arguments)),
         Command::Restore(arguments) => client::block_on(restore::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
-        Command::Cluster(arguments) => client::block_on(cluster::run(arguments)),
+        Command::Replicas(arguments) => client::block_on(replicas::run(arguments)),
         Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),

@@ -41,10 +41,10 @@ pub(super) struct ServeArguments {
     /// Data directory; created if it does not exist [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Be a server of the cluster whose log these servers of etcd have; comma-separated
-    #[arg(long, value_name = "URLS")]
-    cluster: Option<String>,
-    /// Name of this server in the cluster [default: the name of the machine]
+    /// Be one of the replicas that share this log, etcd://HOST:PORT[,HOST:PORT...]/PREFIX
+    #[arg(long, value_name = "URL")]
+    shared_log: Option<String>,
+    /// Name of this server among the replicas [default: the name of the machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Log level or filter [default: info]
@@ -96,8 +96,8 @@ impl ServeArguments {
             ("server.listen", self.listen),
             ("server.open", self.open.then(|| "true".to_owned())),
             ("data.dir", self.data),
-            ("cluster.etcd", self.cluster),
-            ("cluster.server", self.name),
+            ("shared_log.url", self.shared_log),
+            ("replicas.server", self.name),
             ("log.level", self.log),
         ];
         let flags: Vec<(&'static str, String)> =
@@ -181,8 +181,8 @@ fn code(error: &ServerError) -> u8 {
         | ServerError::NoKeyFile(_)
         | ServerError::Tls(_)
         | ServerError::HalfTls
-        | ServerError::ClusterSettings(_)
-        | ServerError::Cluster(_)
+        | ServerError::ReplicaSettings(_)
+        | ServerError::Replica(_)
         | ServerError::Unguarded { .. } => 78,
         // A restart helps.
         ServerError::Outrun => 75,
@@ -196,7 +196,7 @@ pub(super) fn open_code(error: &OpenError) -> u8 {
         OpenError::Store(StoreError::Locked(_))
         | OpenError::Directory { .. }
         | OpenError::NotEmpty { .. }
-        | OpenError::Cluster { .. }
+        | OpenError::Replica { .. }
         | OpenError::Thread(_) => 1,
         // The error does not show that the data is damaged.
         OpenError::Store(error) if error.is_refused() || error.is_full() => 1,

@@ -4,7 +4,7 @@
 //! is a `usize`, so that the table also holds on 32-bit machines.
 
 use super::error::{ConfigError, Origin};
-use super::value::{ENDPOINTS, HOSTS, Kind, ORIGINS, Range, Unit};
+use super::value::{HOSTS, Kind, ORIGINS, Range, SHARED_LOG, Unit};
 
 /// The prefix of every variable.
 const PREFIX: &str = "LOOKALIKE_";
@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 67] = [
+pub(super) static KEYS: [Key; 66] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
@@ -77,20 +77,19 @@ pub(super) static KEYS: [Key; 67] = [
     number("log.slow_query_ms", 0, 3_600_000, "milliseconds"),
     key("traces.endpoint", Kind::Text),
     number("traces.percent", 0, 100, "percent"),
-    key("cluster.etcd", Kind::List(&ENDPOINTS)),
-    key("cluster.name", Kind::Text),
-    key("cluster.server", Kind::Text),
-    key("cluster.address", Kind::Text),
-    key("cluster.user", Kind::Text),
-    key("cluster.password_file", Kind::Text),
-    key("cluster.ca_file", Kind::Text),
-    key("cluster.certificate", Kind::Text),
-    key("cluster.key", Kind::Text),
-    key("cluster.peer_key_file", Kind::Text),
-    key("cluster.peer_ca_file", Kind::Text),
-    number("cluster.max_lag_ms", 100, 3_600_000, "milliseconds"),
-    number("cluster.min_copies", 1, 100, "servers"),
-    size("cluster.trim_bytes", 1 << 20, 8 << 30),
+    key("shared_log.url", Kind::Formed(&SHARED_LOG)),
+    key("replicas.server", Kind::Text),
+    key("replicas.address", Kind::Text),
+    key("replicas.user", Kind::Text),
+    key("replicas.password_file", Kind::Text),
+    key("replicas.ca_file", Kind::Text),
+    key("replicas.certificate", Kind::Text),
+    key("replicas.key", Kind::Text),
+    key("replicas.peer_key_file", Kind::Text),
+    key("replicas.peer_ca_file", Kind::Text),
+    number("replicas.max_lag_ms", 100, 3_600_000, "milliseconds"),
+    number("replicas.min_copies", 1, 100, "servers"),
+    size("replicas.trim_bytes", 1 << 20, 8 << 30),
 ];
 
 const fn key(path: &'static str, kind: Kind) -> Key {

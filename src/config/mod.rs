@@ -31,8 +31,8 @@ use std::path::Path;
 pub use error::{ConfigError, Given, Origin};
 pub use redact::redacted;
 pub use settings::{
-    Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots,
-    Store, Tls,
+    Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Replicas, Server, Settings,
+    SharedLog, SharedLogUrl, Snapshots, Store, Tls,
 };
 pub use value::{Range, Unit};
 

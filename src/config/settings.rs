@@ -38,8 +38,10 @@ pub struct Settings {
     pub log: Log,
     /// Traces of requests, in a build with the feature `opentelemetry`.
     pub traces: Traces,
-    /// The cluster that the server is part of.
-    pub cluster: Cluster,
+    /// The log that the server shares with its replicas.
+    pub shared_log: SharedLog,
+    /// The server as a replica, and its access to the shared log.
+    pub replicas: Replicas,
 }
 
 /// Where the server listens, what a connection may do, and how it stops.
@@ -335,15 +337,60 @@ impl Default for Traces {
     }
 }
 
-/// The cluster that the server is part of.
+/// The log that the server shares with its replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SharedLog {
+    /// The URL of the log, which [`SharedLogUrl::read`] reads; `None` is a single server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// The parts of the URL of a shared log, `etcd://HOST:PORT[,HOST:PORT...]/PREFIX`.
+///
+/// ```
+/// use lookalike::config::SharedLogUrl;
+/// let url = SharedLogUrl::read("etcds://etcd-1:2379,[::1]:2379/news").unwrap();
+/// assert_eq!(url.endpoints, ["https://etcd-1:2379", "https://[::1]:2379"]);
+/// assert_eq!(url.prefix, "news");
+/// assert_eq!(SharedLogUrl::read("etcd://etcd-1:2379"), None);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLogUrl {
+    /// The URLs of etcd's servers: `etcd://` stands for `http://`, and `etcds://` for `https://`.
+    pub endpoints: Vec<String>,
+    /// The first part of the keys of the log in etcd.
+    pub prefix: String,
+}
+
+impl SharedLogUrl {
+    /// The parts of a URL; `None` if it has another form.
+    pub fn read(url: &str) -> Option<SharedLogUrl> {
+        let (scheme, rest) = url.split_once("://")?;
+        let scheme = match scheme {
+            "etcd" => "http",
+            "etcds" => "https",
+            _ => return None,
+        };
+        let (hosts, prefix) = rest.split_once('/')?;
+        let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let is_prefix = (1..=64).contains(&prefix.len()) && prefix.bytes().all(in_name);
+        let endpoint = |place: &str| {
+            let (host, port) = place.rsplit_once(':')?;
+            let is_host =
+                !host.is_empty() && host.bytes().all(|byte| in_name(byte) || b":[]".contains(&byte));
+            (is_host && port.parse::<u16>().is_ok()).then(|| format!("{scheme}://{place}"))
+        };
+        let endpoints = hosts.split(',').map(endpoint).collect::<Option<_>>()?;
+        is_prefix.then(|| SharedLogUrl { endpoints, prefix: prefix.to_owned() })
+    }
+}
+
+/// The server as a replica, and its access to the shared log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Cluster {
-    /// The URLs of etcd's servers; without any, the server is a single one.
-    pub etcd: Vec<String>,
-    /// The name of the cluster.
-    pub name: String,
-    /// The name of this server, which no other server of the cluster has; `None` is the name of the machine.
+pub struct Replicas {
+    /// The name of this server, which no other replica has; `None` is the name of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The URL at which other servers reach this one; `None` is the address on which it listens.
@@ -379,11 +426,9 @@ pub struct Cluster {
     pub trim_bytes: Option<u64>,
 }
 
-impl Default for Cluster {
-    fn default() -> Cluster {
-        Cluster {
-            etcd: Vec::new(),
-            name: "lookalike".to_owned(),
+impl Default for Replicas {
+    fn default() -> Replicas {
+        Replicas {
             server: None,
             address: None,
             user: None,

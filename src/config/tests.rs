@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::keys::{self, KEYS, Key};
-use super::settings::Cluster;
 use super::*;
 
 const DEFAULT_FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml"));
@@ -185,7 +184,7 @@ fn an_unknown_section_in_the_file_is_named_with_the_existing_ones() {
         message(file("\n[sever]\nlisten = \"x\"")),
         "a.toml:2: there is no section \"sever\"; \
          the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
-         collection, log, traces, cluster"
+         collection, log, traces, shared_log, replicas"
     );
 }
 
@@ -247,7 +246,7 @@ fn an_unknown_variable_is_named_with_the_existing_keys_or_sections() {
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
         "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
          the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
-         collection, log, traces, cluster"
+         collection, log, traces, shared_log, replicas"
     );
 }
 
@@ -259,7 +258,7 @@ fn a_variable_of_another_form_is_refused() {
             format!(
                 "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
                  the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
-                 collection, log, traces, cluster"
+                 collection, log, traces, shared_log, replicas"
             )
         );
     }
@@ -434,7 +433,8 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
     settings.tls = Tls { certificate: Some("c".into()), key: Some("k".into()) };
     settings.keys.file = Some("f".into());
     settings.traces.endpoint = Some("http://c".into());
-    settings.cluster = Cluster {
+    settings.shared_log = SharedLog { url: Some("u".into()) };
+    settings.replicas = Replicas {
         server: Some("s".into()),
         address: Some("a".into()),
         user: Some("u".into()),
@@ -445,7 +445,7 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
         peer_key_file: Some("k".into()),
         peer_ca_file: Some("c".into()),
         trim_bytes: Some(1),
-        ..Cluster::default()
+        ..Replicas::default()
     };
     let fields = toml::Table::try_from(settings).unwrap();
     assert_eq!(fields.len(), keys::sections().len());

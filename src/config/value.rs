@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use toml::Value;
 use toml::de::DeValue;
 
+use super::settings::SharedLogUrl;
+
 /// The kind of a value.
 pub(super) enum Kind {
     /// An IP address and a port.
@@ -19,6 +21,8 @@ pub(super) enum Kind {
     Switch,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// A text of one form.
+    Formed(&'static Form),
     /// Any number of texts of one form; comma-separated in a variable or flag.
     List(&'static Form),
     /// A whole number.
@@ -27,7 +31,7 @@ pub(super) enum Kind {
     Size(Range),
 }
 
-/// The form of each text of a list.
+/// The form of a text.
 pub(super) struct Form {
     /// Completes a sentence that begins with "expected".
     expected: &'static str,
@@ -58,15 +62,11 @@ pub(super) const ORIGINS: Form = Form {
     },
 };
 
-/// URLs of etcd's servers.
-pub(super) const ENDPOINTS: Form = Form {
-    expected: "URLs of etcd's servers without a path, such as [\"http://etcd-1:2379\"] (comma-separated in a \
-               variable or flag)",
-    is_valid: |text| {
-        let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-        host.is_some_and(|host| !host.is_empty() && host.trim_end_matches('/').bytes().all(is_host))
-    },
+/// The URL of a shared log.
+pub(super) const SHARED_LOG: Form = Form {
+    expected: "a URL such as \"etcd://etcd-1:2379,etcd-2:2379/lookalike\", or with etcds:// for TLS, whose \
+               path is 1 to 64 of a-z, A-Z, 0-9, '.', '-' and '_'",
+    is_valid: |text| SharedLogUrl::read(text).is_some(),
 };
 
 impl Kind {
@@ -87,7 +87,7 @@ impl Kind {
             Kind::OneOf(words) => {
                 words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ")
             }
-            Kind::List(form) => form.expected.into(),
+            Kind::Formed(form) | Kind::List(form) => form.expected.into(),
             Kind::Number(_) => "a whole number".into(),
             Kind::Size(_) => "a number of bytes, or a string with a unit such as \"32 MiB\"".into(),
         }
@@ -98,6 +98,7 @@ impl Kind {
         match self {
             Kind::Address => text.parse::<SocketAddr>().ok().map(|_| text.into()),
             Kind::Text => Some(text.into()),
+            Kind::Formed(form) => (form.is_valid)(text).then(|| text.into()),
             Kind::Switch => text.parse::<bool>().ok().map(Value::Boolean),
             Kind::OneOf(words) => words.contains(&text).then(|| text.into()),
             Kind::List(form) => {

@@ -62,7 +62,7 @@ codes! {
     NoClusters CONFLICT "no_clusters" "The collection has no clusters";
     TooManyMarks CONFLICT "too_many_marks" "The document has too many marks";
     TooManyNear CONFLICT "too_many_near" "More documents are near than one may replace";
-    NotInCluster CONFLICT "not_in_cluster" "Only a server of a cluster can do this";
+    NoReplicas CONFLICT "no_replicas" "Only a replica can do this";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     Deleting CONFLICT "deleting" "Documents are being deleted by a filter";
@@ -90,7 +90,7 @@ codes! {
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
-    LogUnavailable SERVICE_UNAVAILABLE "log_unavailable" "The log of the cluster takes no writes";
+    LogUnavailable SERVICE_UNAVAILABLE "log_unavailable" "The shared log takes no writes";
     Behind SERVICE_UNAVAILABLE "behind" "This server has not applied that position of the log yet";
     Diverged SERVICE_UNAVAILABLE "diverged" "The data of this server differ from those of others";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";

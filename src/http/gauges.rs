@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use super::State;
 use super::series::{Counts, OTHERS, Shown};
-use crate::cluster::Cluster;
+use crate::replicas::Replicas;
 use crate::service::{CollectionInfo, Health, Memory, MemoryState, Service, ServiceError};
 
 /// The types of a metric.
@@ -82,9 +82,9 @@ async fn read(state: &State) -> Vec<Gauge> {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
         one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
         one(
-            "lookalike_log_entries",
+            "lookalike_history_changes",
             "Changes that the oldest kept snapshot does not contain.",
-            stats.log_entries,
+            stats.history_changes,
         );
         one("lookalike_write_queue_operations", "Operations waiting to be written.", stats.queued_operations);
         if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {
@@ -92,7 +92,7 @@ async fn read(state: &State) -> Vec<Gauge> {
             gauges.push(Gauge::one("lookalike_snapshot_timestamp_seconds", about, written as f64 / 1_000.0));
         }
     }
-    gauges.extend(state.cluster.get().into_iter().flat_map(of_cluster));
+    gauges.extend(state.replicas.get().into_iter().flat_map(of_replicas));
     gauges
 }
 
@@ -151,41 +151,41 @@ async fn of_collections(service: &Service, shown: &Shown) -> Vec<Gauge> {
     gauges
 }
 
-/// Gauges of a server of a cluster.
-fn of_cluster(cluster: &Cluster) -> Vec<Gauge> {
-    let position = cluster.position() as f64;
-    let behind = cluster.behind().as_secs_f64();
-    let follows = f64::from(u8::from(cluster.is_following()));
+/// Gauges of a replica.
+fn of_replicas(replicas: &Replicas) -> Vec<Gauge> {
+    let position = replicas.position() as f64;
+    let behind = replicas.behind().as_secs_f64();
+    let follows = f64::from(u8::from(replicas.is_following()));
     let mut gauges = vec![
-        Gauge::one("lookalike_cluster_position", "Last entry of the log that is applied.", position),
+        Gauge::one("lookalike_replica_position", "Last entry of the log that is applied.", position),
         Gauge::one(
-            "lookalike_cluster_behind_seconds",
+            "lookalike_replica_behind_seconds",
             "Time since this server certainly had every acknowledged write.",
             behind,
         ),
-        Gauge::one("lookalike_cluster_following", "1 if the server follows the log, else 0.", follows),
+        Gauge::one("lookalike_replica_following", "1 if the server follows the log, else 0.", follows),
         Gauge::one(
-            "lookalike_cluster_diverged",
+            "lookalike_replica_diverged",
             "1 if the server answers nothing because its data differ from those of others, else 0.",
-            f64::from(u8::from(cluster.divergence().is_some())),
+            f64::from(u8::from(replicas.divergence().is_some())),
         ),
     ];
-    if let Some(lag) = cluster.lag() {
+    if let Some(lag) = replicas.lag() {
         let about = "Entries of the log that are not applied.";
-        gauges.push(Gauge::one("lookalike_cluster_lag_entries", about, lag as f64));
+        gauges.push(Gauge::one("lookalike_replica_lag_entries", about, lag as f64));
     }
-    if let Some(agreed) = cluster.agreed() {
+    if let Some(agreed) = replicas.agreed() {
         let about =
             "Last entry of the log at which the data were compared with those of others and the same.";
-        gauges.push(Gauge::one("lookalike_cluster_agreed_position", about, agreed as f64));
+        gauges.push(Gauge::one("lookalike_replica_agreed_position", about, agreed as f64));
     }
-    if let Some(space) = cluster.space() {
+    if let Some(space) = replicas.space() {
         let mut one = |name, about, bytes: u64| gauges.push(Gauge::one(name, about, bytes as f64));
-        one("lookalike_cluster_log_bytes", "Bytes that etcd occupies, the most of its servers.", space.bytes);
+        one("lookalike_replica_log_bytes", "Bytes that etcd occupies, the most of its servers.", space.bytes);
         let about = "Bytes of them that are in use.";
-        one("lookalike_cluster_log_used_bytes", about, space.bytes_in_use);
+        one("lookalike_replica_log_used_bytes", about, space.bytes_in_use);
         let about = "Bytes at which etcd refuses writes.";
-        one("lookalike_cluster_log_quota_bytes", about, space.quota_bytes);
+        one("lookalike_replica_log_quota_bytes", about, space.quota_bytes);
     }
     gauges
 }

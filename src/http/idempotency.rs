@@ -2,7 +2,7 @@
 //!
 //! A document without an id gets one that follows from the key and its place in the request. So the documents
 //! of a request that is sent again have the ids of the first time, and replace themselves. Nothing is
-//! remembered, so this holds for any time, after a restart, and on every server of a cluster. If another
+//! remembered, so this holds for any time, after a restart, and on every replica. If another
 //! document is stored under such an id, the new one is refused: the key was used for another body, or the
 //! stored one was changed since, and must not be lost.
 //!

@@ -27,7 +27,6 @@ mod extract;
 mod fingerprint;
 mod gauges;
 mod idempotency;
-mod in_cluster;
 mod links;
 mod listing;
 mod marks;
@@ -37,6 +36,7 @@ mod operations;
 mod pairs;
 mod refused;
 mod reindex;
+mod replicas;
 mod responses;
 mod route;
 mod series;
@@ -67,8 +67,8 @@ pub use series::Series;
 pub use wire::{CharsetOut, DOCUMENT_MEMBERS, ExportHeader};
 
 use crate::call::{Accountant, Call};
-use crate::cluster::Cluster;
 use crate::keys::Keyring;
+use crate::replicas::Replicas;
 use crate::service::Service as Lookalike;
 use error::{Code, Problem};
 use route::{Matched, Route};
@@ -91,8 +91,8 @@ pub struct Shared {
     pub has_console: bool,
     /// Which collections have series of their own in the metrics.
     pub series: Series,
-    /// The cluster of the server, once it is connected; empty if it is a single one.
-    pub cluster: Arc<OnceLock<Cluster>>,
+    /// The replicas of the server, once it is connected; empty if it is a single one.
+    pub replicas: Arc<OnceLock<Replicas>>,
 }
 
 /// One pointer, because it is copied for every request.
@@ -130,9 +130,9 @@ pub async fn serve(
         };
         let handle = |request: Request| {
             let client = client(&request);
-            let answering = match state.cluster.get() {
+            let answering = match state.replicas.get() {
                 None => server.handle(matched.clone(), request),
-                Some(cluster) => in_cluster::answer(&server, cluster, matched.clone(), request),
+                Some(replicas) => replicas::answer(&server, replicas, matched.clone(), request),
             };
             match answering {
                 Either::Left(done) => {
@@ -244,8 +244,8 @@ impl Server {
             (Route::Version, Method::GET) => operations::version.call(request, state),
             (Route::Profiles, Method::GET) => operations::profiles.call(request, state),
             (Route::Key, Method::GET) => operations::key.call(request, state),
-            (Route::Members, Method::GET) => in_cluster::members.call(request, state),
-            (Route::ClusterCopy, Method::GET) => in_cluster::copy.call(request, state),
+            (Route::Replicas, Method::GET) => replicas::list.call(request, state),
+            (Route::ReplicasCopy, Method::GET) => replicas::copy.call(request, state),
             (Route::SharedHashes, Method::GET) => collections::shared_hashes.call(request, state),
             (Route::Contract, Method::GET) => operations::contract.call(request, state),
             (Route::ContractJson, Method::GET) => operations::contract_json.call(request, state),

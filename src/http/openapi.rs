@@ -20,8 +20,8 @@ use super::wire::{
     Timestamp,
 };
 use super::{
-    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint,
-    in_cluster, links, listing, marks, operations, pairs, reindex, similar,
+    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint, links,
+    listing, marks, operations, pairs, reindex, replicas, similar,
 };
 
 #[derive(OpenApi)]
@@ -52,8 +52,8 @@ use super::{
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
         operations::contract_json,
-        operations::profiles, operations::key, collections::shared_hashes, in_cluster::members,
-        in_cluster::copy,
+        operations::profiles, operations::key, collections::shared_hashes, replicas::list,
+        replicas::copy,
     ),
     components(schemas(
         Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id,

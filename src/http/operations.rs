@@ -18,7 +18,7 @@ use super::route::Route;
 use super::wire::{
     FollowingOut, KeyOut, ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
-use crate::cluster::Cluster;
+use crate::replicas::Replicas;
 use crate::service::Health;
 
 /// Returns 200 while the process runs.
@@ -44,10 +44,10 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
     if (state.is_draining)() {
         return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
     }
-    if let Some(reason) = state.cluster.get().and_then(Cluster::divergence) {
+    if let Some(reason) = state.replicas.get().and_then(Replicas::divergence) {
         return Err(Problem::new(Code::Diverged, reason));
     }
-    if let Some(behind) = state.cluster.get().and_then(Cluster::trouble) {
+    if let Some(behind) = state.replicas.get().and_then(Replicas::trouble) {
         return Err(Problem::new(Code::Behind, behind));
     }
     match health {
@@ -77,13 +77,13 @@ pub(super) async fn stats(
     let sizes = service.bucket_sizes(&info).await?.0;
     let stats = service.stats().await?;
     let distances = service.answered_distances(&collection)?;
-    let cluster = state.cluster.get().map(|cluster| FollowingOut {
-        position: cluster.position(),
-        lag_entries: cluster.lag(),
-        behind_ms: cluster.behind().as_millis() as u64,
+    let replica = state.replicas.get().map(|replicas| FollowingOut {
+        position: replicas.position(),
+        lag_entries: replicas.lag(),
+        behind_ms: replicas.behind().as_millis() as u64,
     });
     let mut out = StatsOut::new(info, sizes, &distances, stats, service.memory()?, service.now_ms());
-    out.cluster = cluster;
+    out.replica = replica;
     Ok(Json(out))
 }
 

@@ -18,7 +18,7 @@ use super::wire::{ReindexIn, ReindexOut};
 /// texts, metadata, times, marks and the order of arrival stay. Until it ends, queries are answered with the
 /// old fingerprints, and from then on with the new ones. Documents that are written or deleted meanwhile are
 /// followed; in its last step, mostly some milliseconds, writes to the collection get 503 `busy`. A kill of
-/// the server leaves the collection as it was. In a cluster the server that takes the request does the work
+/// the server leaves the collection as it was. Among replicas the server that takes the request does the work
 /// for all, and answers `GET` and `DELETE`; others name it.
 #[utoipa::path(
     post, path = Route::Reindex.path(), tag = "collections", operation_id = "begin_reindex",

@@ -102,8 +102,8 @@ routes! {
         Profiles = "/profiles",
         Key = "/key",
         Collections = "/collections",
-        Members = "/cluster",
-        ClusterCopy = "/cluster/copy",
+        Replicas = "/replicas",
+        ReplicasCopy = "/replicas/copy",
         Snapshots = "/snapshots",
         Livez = "/livez",
         Readyz = "/readyz",
@@ -199,11 +199,11 @@ impl Route {
             | Route::Pairs
             | Route::SharedHashes
             | Route::Stats => &[(Method::GET, READ)],
-            Route::ClusterCopy => &[(Method::GET, Need::All(Role::Admin))],
+            Route::ReplicasCopy => &[(Method::GET, Need::All(Role::Admin))],
             Route::Snapshots => {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }
-            Route::Metrics | Route::Members => &[(Method::GET, Need::All(Role::Read))],
+            Route::Metrics | Route::Replicas => &[(Method::GET, Need::All(Role::Read))],
             Route::Livez
             | Route::Readyz
             | Route::Contract

@@ -222,9 +222,9 @@ fn describe() {
         "Time to make a group of changes durable."
     );
     describe_histogram!(
-        "lookalike_cluster_append_seconds",
+        "lookalike_replica_append_seconds",
         Unit::Seconds,
-        "Time until the log of the cluster has an entry."
+        "Time until the shared log has an entry."
     );
     describe_histogram!("lookalike_commit_changes", "Changes made durable together.");
     describe_histogram!("lookalike_snapshot_seconds", Unit::Seconds, "Time to write a snapshot.");

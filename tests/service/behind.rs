@@ -1,8 +1,8 @@
-//! A cluster that a test takes for one server: `LOOKALIKE_TEST_CLUSTER=N` starts N processes of etcd, three
+//! Replicas that a test takes for one server: `LOOKALIKE_TEST_REPLICAS=N` starts N processes of etcd, three
 //! servers over its log, and a proxy that takes them in turns and asks for consistent reads.
 //!
-//! All data are in the directory of the test, so that a server that is started there again is the same
-//! cluster. All processes are stopped, killed and started together.
+//! All data are in the directory of the test, so that a server that is started there again has the same
+//! replicas. All processes are stopped, killed and started together.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ const PATIENT: [(&str, &str); 3] = [
     ("LOOKALIKE_LIMITS__WRITE_MS", "30000"),
 ];
 
-/// What belongs to the first server of a cluster.
-pub struct Cluster {
+/// What belongs to the first replica.
+pub struct Replicas {
     pub others: Vec<Server>,
     // Held for their drop.
     _proxy: Proxy,
@@ -31,19 +31,19 @@ pub struct Cluster {
 
 /// The number of processes of etcd with which a test shall run; `None` for a single server.
 pub fn wanted() -> Option<usize> {
-    let size = std::env::var("LOOKALIKE_TEST_CLUSTER").ok()?.parse().unwrap();
+    let size = std::env::var("LOOKALIKE_TEST_REPLICAS").ok()?.parse().unwrap();
     etcd::is_installed().then_some(size)
 }
 
-/// Starts a cluster of `size` processes of etcd. Returns its first server, with the address of the proxy.
+/// Starts `size` processes of etcd and replicas. Returns the first server, with the address of the proxy.
 pub async fn start(data: &Path, variables: &[(&str, &str)], size: usize) -> Server {
     let etcd = Etcd::spawn_in(&data.join("etcd"), size);
     etcd.wait_until_healthy().await;
     let starts = (0..SERVERS).map(|at| {
         let mut command = serve(&data.join(format!("s{at}")), &PATIENT);
         command.envs(variables.iter().copied()).args([
-            "--cluster",
-            &etcd.endpoints().join(","),
+            "--shared-log",
+            &etcd.url("lookalike"),
             "--name",
             &format!("s{at}"),
         ]);
@@ -56,6 +56,6 @@ pub async fn start(data: &Path, variables: &[(&str, &str)], size: usize) -> Serv
     let proxy = Proxy::start(&urls).await;
     let mut first = servers.remove(0);
     first.url.clone_from(&proxy.url);
-    first.cluster = Some(Box::new(Cluster { others: servers, _proxy: proxy, _etcd: etcd }));
+    first.replicas = Some(Box::new(Replicas { others: servers, _proxy: proxy, _etcd: etcd }));
     first
 }

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use crate::clusters::wait_until_decided;
-use crate::server::{Server, directory, is_cluster};
+use crate::server::{Server, directory, is_replicated};
 
 /// The most entries that one change reads and writes, whatever the number of copies.
 const MOST: u64 = 200;
@@ -123,8 +123,8 @@ async fn measure(count: u64, hashes: &[u64]) -> u64 {
 
 #[tokio::test]
 async fn what_a_change_of_copies_costs_does_not_depend_on_their_number() {
-    // The servers of a cluster have counters of their own.
-    if is_cluster() {
+    // The replicas have counters of their own.
+    if is_replicated() {
         return;
     }
     for hashes in

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, command, directory, is_cluster};
+use crate::server::{Server, command, directory, is_replicated};
 
 /// A stored document: its hash, its number for the rule, and its place in the order of arrival.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ fn expected_with(
 
 pub async fn wait_until_decided(server: &Server, route: &str) {
     let (start, mut decided) = (Instant::now(), 0);
-    // Each server of a cluster decides for itself, and they answer in turns.
+    // Each replica decides for itself, and they answer in turns.
     while decided < 3 {
         let answer = server.json(&format!("{route}/clusters")).await;
         decided = if answer["pending"] == 0 { decided + 1 } else { 0 };
@@ -246,7 +246,7 @@ async fn clusters_are_what_the_rule_says_while_documents_and_marks_come_and_go_w
     assert_eq!(restored.status(), StatusCode::CREATED);
     compare(&server, "/collections/c", &expected_with(&stored, false, 4, &marks)).await;
     // `repair` is for the directory of one server.
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     // So has a repaired directory.

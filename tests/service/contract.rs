@@ -4,7 +4,7 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, command, directory, is_cluster};
+use crate::server::{Server, command, directory, is_replicated};
 
 #[tokio::test]
 async fn the_served_contract_equals_the_file_and_the_output_of_the_command() {
@@ -96,7 +96,7 @@ async fn the_default_profile_answers_for_the_hash_that_it_makes() {
 
 #[tokio::test]
 async fn health_version_statistics_and_metrics_are_served() {
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let data = directory();
@@ -213,7 +213,7 @@ async fn the_json_log_has_the_request_id_and_a_numeric_time() {
 
 #[tokio::test]
 async fn a_graceful_shutdown_writes_a_snapshot() {
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let data = directory();
@@ -228,7 +228,7 @@ async fn a_graceful_shutdown_writes_a_snapshot() {
 
 #[tokio::test]
 async fn a_failed_snapshot_reports_the_reason() {
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let data = directory();

@@ -47,7 +47,7 @@ async fn a_flipped_bit_in_a_snapshot_is_reported_and_loses_no_document() {
     let files = snapshot_files(data.path());
     assert_eq!(files.len(), 2);
     let good: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
-    // The newest snapshot is damaged: the server loads the older one and the log after it.
+    // The newest snapshot is damaged: the server loads the older one and the history after it.
     let places = [0, 9, 30, 60, good[0].len() / 2, good[0].len() - 1];
     for place in places {
         let mut bad = good[0].clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, directory, is_cluster};
+use crate::server::{Server, directory, is_replicated};
 
 fn ids(answer: &Value) -> Vec<String> {
     let documents = answer["documents"].as_array().unwrap_or_else(|| panic!("{answer}"));
@@ -77,7 +77,7 @@ async fn a_list_has_every_document_once_in_pages_and_by_filter() {
 #[tokio::test]
 async fn documents_are_deleted_by_ids_and_by_filter_as_a_simple_rule_says() {
     // Only the server that runs a deletion by filter knows how far it is.
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let data = directory();
@@ -135,7 +135,7 @@ async fn documents_are_deleted_by_ids_and_by_filter_as_a_simple_rule_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn documents_that_change_during_a_deletion_stay() {
     // Only the server that runs a deletion by filter knows how far it is.
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let data = directory();

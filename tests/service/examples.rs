@@ -3,18 +3,18 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::server::{Server, directory, is_cluster};
+use crate::server::{Server, directory, is_replicated};
 
 /// Operations that cannot succeed on this server, with the reason.
 const EXCEPT: [(&str, &str); 3] = [
-    ("list_members", "the server is not one of a cluster"),
-    ("copy_server", "the server is not one of a cluster"),
+    ("list_replicas", "the server has no replicas"),
+    ("copy_server", "the server has no replicas"),
     ("restore", "its body is a backup, a tar"),
 ];
 
-/// Operations that cannot succeed here in a cluster, whose servers answer in turns: `restore`, as on a single
+/// Operations that cannot succeed here on replicas, which answer in turns: `restore`, as on a single
 /// server; and jobs that only the server knows that runs them.
-const NOT_IN_CLUSTER: [&str; 10] = [
+const NOT_ON_REPLICAS: [&str; 10] = [
     "begin_reindex",
     "end_reindex",
     "get_reindex",
@@ -28,8 +28,8 @@ const NOT_IN_CLUSTER: [&str; 10] = [
 ];
 
 fn is_left_out(operation: &str) -> bool {
-    if is_cluster() {
-        NOT_IN_CLUSTER.contains(&operation)
+    if is_replicated() {
+        NOT_ON_REPLICAS.contains(&operation)
     } else {
         EXCEPT.iter().any(|(except, _)| *except == operation)
     }
@@ -98,7 +98,7 @@ async fn prepare(server: &Server) {
     server.post("/marks", json!({"marks": [{"ids": ["article-1", "article-2"]}]})).await;
     let counted = json!({"dry_run": true, "filter": {"metadata": {"source": "rss"}}});
     server.post("/deletions", counted).await;
-    if !is_cluster() {
+    if !is_replicated() {
         run_jobs(server).await;
     }
     while server.json("/clusters").await["pending"] != 0 {

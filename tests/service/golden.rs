@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory, ids};
 
-/// Small tables and journal segments, so that a small directory has several of each.
+/// Small tables and journal files, so that a small directory has several of each.
 const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
 /// The directory that is made: a format, and what is new in it.
 const MADE: &str = "data-1-256";

@@ -6,7 +6,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::clusters::wait_until_decided;
-use crate::server::{Server, command, directory, ids, is_cluster};
+use crate::server::{Server, command, directory, ids, is_replicated};
 
 /// The stored documents with their hashes, the marked pairs with the smaller id first, and the documents that
 /// are marked themselves.
@@ -231,7 +231,7 @@ async fn answers_leave_out_what_is_marked_while_documents_and_marks_come_and_go_
     assert_eq!(listed(&server, "/collections/other", 7).await, Vec::<Value>::new());
 
     // `repair` is for the directory of one server.
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     // So has a repaired directory.
@@ -250,7 +250,7 @@ async fn answers_leave_out_what_is_marked_while_documents_and_marks_come_and_go_
 #[tokio::test]
 async fn a_mark_of_a_damaged_table_is_saved_or_reported() {
     // It damages the directory of one server.
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let data = directory();

@@ -7,7 +7,7 @@ use futures::StreamExt;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, directory, ids, is_cluster};
+use crate::server::{Server, directory, ids, is_replicated};
 
 /// The documents of one of two hashes. They have more pairs than one round finds.
 const DOCUMENTS: u64 = 1_500;
@@ -182,8 +182,8 @@ async fn pairs_of_signatures_are_those_that_lookups_find() {
 
 #[tokio::test]
 async fn many_pairs_of_one_hash_come_in_order_from_one_moment_and_one_at_a_time() {
-    // Each server of a cluster lists one at a time.
-    if is_cluster() {
+    // Each replica lists one at a time.
+    if is_replicated() {
         return;
     }
     let data = directory();

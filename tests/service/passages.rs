@@ -10,7 +10,7 @@ use lookalike::fingerprint::Containment;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, command, directory, is_cluster};
+use crate::server::{Server, command, directory, is_replicated};
 
 /// Sentences of invented words. Articles of other numbers share none.
 fn article(number: u64, sentences: u64) -> String {
@@ -333,7 +333,7 @@ async fn backups_and_repairs_keep_passages() {
     assert_eq!(found(&answer), ["page"]);
     server.stop();
     // `repair` is for the directory of one server.
-    if is_cluster() {
+    if is_replicated() {
         return;
     }
     let repaired = directory();

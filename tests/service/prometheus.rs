@@ -183,10 +183,10 @@ async fn every_query_of_the_dashboard_has_an_answer() {
         serde_json::from_str(include_str!("../../config/grafana/dashboards/lookalike.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
-    // tests/cluster has the metrics of a cluster.
+    // tests/replicas has the metrics of replicas.
     let mut unanswered: Vec<String> = targets
         .map(|target| target["expr"].as_str().unwrap().replace("$__rate_interval", "30s"))
-        .filter(|query| !query.contains("lookalike_cluster_"))
+        .filter(|query| !query.contains("lookalike_replica_"))
         .collect();
     assert!(unanswered.len() > 20);
     let sample_count = async |query: &str| -> Option<usize> {

@@ -1,4 +1,4 @@
-//! A reverse proxy on loopback in front of the servers of a cluster, which takes them in turns.
+//! A reverse proxy on loopback in front of the replicas, which takes them in turns.
 //!
 //! It asks for `linearizable=true`, as a client does that wants answers like those of a single server. If a
 //! server closes its connection, so does the proxy to the client.

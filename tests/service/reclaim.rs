@@ -11,7 +11,7 @@ use crate::server::{Server, directory};
 /// that is busy with other tests may need another.
 const LIMIT: Duration = Duration::from_mins(2);
 const DOCUMENTS: u64 = 6_000;
-/// The journal preallocates its segments, which counts as disk usage: with this setting half a megabyte.
+/// The journal preallocates its files, which counts as disk usage: with this setting half a megabyte.
 const SETTINGS: &[(&str, &str)] = &[("LOOKALIKE_STORE__JOURNAL_BYTES", "4194304")];
 
 /// Bytes that all files under a directory allocate on the disk.

@@ -1,14 +1,14 @@
 //! A server for one test: the release binary on a free port, killed at the end of the test. Also used by
-//! `tests/torture`, `tests/cluster` and `tests/traces`. With `LOOKALIKE_TEST_CLUSTER`, a server is a cluster
-//! (`behind`).
+//! `tests/torture`, `tests/replicas` and `tests/traces`. With `LOOKALIKE_TEST_REPLICAS`, a server is several
+//! replicas (`behind`).
 
 #[path = "behind.rs"]
 mod behind;
-#[path = "../cluster/etcd.rs"]
-#[allow(dead_code, reason = "the tests of clusters use more of it")]
+#[path = "../replicas/etcd.rs"]
+#[allow(dead_code, reason = "the tests of replicas use more of it")]
 pub mod etcd;
 #[path = "proxy.rs"]
-#[allow(dead_code, reason = "the tests of clusters use more of it")]
+#[allow(dead_code, reason = "the tests of replicas use more of it")]
 pub mod proxy;
 
 use std::io::{BufRead, BufReader};
@@ -33,12 +33,12 @@ pub struct Server {
     child: Child,
     log: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
-    /// The rest of the cluster, if this is its first server.
-    cluster: Option<Box<behind::Cluster>>,
+    /// The rest of the replicas, if this is its first server.
+    replicas: Option<Box<behind::Replicas>>,
 }
 
-/// Whether a server of a test is a cluster: what its tests know of one process does not hold.
-pub fn is_cluster() -> bool {
+/// Whether a server of a test is several replicas: what its tests know of one process does not hold.
+pub fn is_replicated() -> bool {
     behind::wanted().is_some()
 }
 
@@ -168,7 +168,7 @@ impl Server {
                 line.clear();
             }
         });
-        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader), cluster: None })
+        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader), replicas: None })
     }
 
     /// Waits until the metrics report a connection that the server ended for this reason.
@@ -209,16 +209,16 @@ impl Server {
         panic!("the log has no {words:?}:\n{}", self.log());
     }
 
-    /// The log so far; of a cluster, those of all servers.
+    /// The log so far; with replicas, those of all servers.
     pub fn log(&self) -> String {
         let mut log = self.log.lock().unwrap().clone();
         self.others().for_each(|other| log.push_str(&other.log()));
         log
     }
 
-    /// The other servers of the cluster.
+    /// The other replicas.
     fn others(&self) -> impl Iterator<Item = &Server> {
-        self.cluster.iter().flat_map(|cluster| &cluster.others)
+        self.replicas.iter().flat_map(|replicas| &replicas.others)
     }
 
     pub fn id(&self) -> u32 {
@@ -229,7 +229,7 @@ impl Server {
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        // Dropping the rest of a cluster kills it.
+        // Dropping the rest of the replicas kills it.
     }
 
     /// Sends SIGTERM.
@@ -243,7 +243,7 @@ impl Server {
     pub fn stop(mut self) -> ExitStatus {
         self.terminate();
         let mut status = self.end();
-        for other in self.cluster.iter_mut().flat_map(|cluster| &mut cluster.others) {
+        for other in self.replicas.iter_mut().flat_map(|replicas| &mut replicas.others) {
             let ended = other.end();
             status = if status.success() { ended } else { status };
         }

@@ -220,8 +220,8 @@ async fn a_disk_that_fails_at_any_call_loses_no_acknowledged_write() {
     for (point, fault) in &all {
         let (effect, is_injected) = check_fault(&origin, point, *fault, rng.bool()).await;
         injected += usize::from(is_injected);
-        // Only the journal counts here: the file `mark` is synced at checkpoints, the last of which follows
-        // the examination.
+        // Only the journal counts here: the file of the high-water mark is synced at checkpoints, the last of
+        // which follows the examination.
         let acknowledges = point.call == "fdatasync" && point.file.ends_with(".journal");
         if is_injected && acknowledges && matches!(fault, Fault::Once("EIO") | Fault::Always("EIO")) {
             let held = matches!(effect, Effect::ReadOnly | Effect::NotStarted | Effect::Probed);

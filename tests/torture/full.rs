@@ -218,7 +218,7 @@ async fn stop_within(server: Server, within: Duration, when: &str) -> ExitStatus
     }
 }
 
-/// Settings without a reserve: the journal is the first that finds no space, for its next segment.
+/// Settings without a reserve: the journal is the first that finds no space, for its next file.
 const WITHOUT_RESERVE: [(&str, &str); 4] = [
     ("LOOKALIKE_STORE__RESERVE_BYTES", "0"),
     ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),

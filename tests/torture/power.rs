@@ -1,12 +1,12 @@
 //! Power loss: the file system of the server stops at a random time and loses all writes that are not
-//! durable. With `LOOKALIKE_TEST_CLUSTER=3` it is that of three servers and three processes of etcd.
+//! durable. With `LOOKALIKE_TEST_REPLICAS=3` it is that of three servers and three processes of etcd.
 
 use std::time::{Duration, Instant};
 
 use crate::bench::{Bench, OFTEN, cycles, seeded};
 use crate::disk::Disk;
 use crate::load::Load;
-use crate::server::{Server, directory, is_cluster};
+use crate::server::{Server, directory, is_replicated};
 
 const CLIENTS: u64 = 4;
 
@@ -14,7 +14,7 @@ const CLIENTS: u64 = 4;
 async fn no_acknowledged_write_is_lost_by_a_loss_of_power() {
     let dir = directory();
     // Each process of etcd reserves space for its journal, and needs more time for a write.
-    let (megabytes, longest) = if is_cluster() { (2_048, 2_000) } else { (256, 500) };
+    let (megabytes, longest) = if is_replicated() { (2_048, 2_000) } else { (256, 500) };
     let Some(disk) = Disk::ext4(dir.path(), megabytes) else {
         return;
     };

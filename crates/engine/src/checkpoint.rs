@@ -1,5 +1,5 @@
 //! The snapshot thread: writes the index to disk periodically, retains the newest snapshots, and lets the
-//! log be trimmed.
+//! history be trimmed.
 //!
 //! It reads the index concurrently with the writer and takes no lock across a snapshot. `snapshot` explains
 //! why a snapshot is exact although hashes are added and removed meanwhile.
@@ -175,7 +175,7 @@ impl Checkpointer {
                 let profile = collection.record().profile;
                 let width = collection.index.width();
                 let section = Section { collection: collection.id, width, profile };
-                // The log after `from` does not record the removal of these hashes.
+                // The history after `from` does not record the removal of these hashes.
                 let without = collection.pending_removals.lock().clone();
                 Content { section, index: Arc::clone(&collection.index), without }
             })
@@ -187,7 +187,7 @@ impl Checkpointer {
         self.newest = Some(from);
         let kept = snapshot::retain(&self.shared.snapshots, self.policy.keep)?;
         if let Some(oldest) = kept.last() {
-            let _ = self.writer.send(Command::TrimLog(oldest.from));
+            let _ = self.writer.send(Command::TrimHistory(oldest.from));
         }
         Ok(describe(&file))
     }

@@ -206,7 +206,7 @@ impl Writer {
         batch.change_collection(&collection.record_with(&settings));
         let last = Clusters::of(&shared.store.view(), collection.id).state()?.last;
         batch.change_clusters(&ClusterChanges::rebuild(collection.id, last));
-        batch.log(Change::CollectionChanged(collection.id));
+        batch.record(Change::CollectionChanged(collection.id));
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         collection.set_settings(settings);
         self.clusters.begin(&collection);

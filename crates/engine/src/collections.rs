@@ -74,7 +74,7 @@ impl Writer {
         let record = record_of(shared.store.next_collection_id()?, name, settings, now_ms);
         let mut batch = shared.store.batch()?;
         batch.create_collection(&record);
-        batch.log(Change::CollectionCreated(record.id));
+        batch.record(Change::CollectionCreated(record.id));
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         let collection = Arc::new(Collection::empty(record));
         shared.registry.add(&collection);
@@ -92,7 +92,7 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut batch = shared.store.batch()?;
         batch.change_collection(&collection.record_with(&settings));
-        batch.log(Change::CollectionChanged(collection.id));
+        batch.record(Change::CollectionChanged(collection.id));
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         collection.set_settings(settings);
         Ok(())
@@ -111,7 +111,7 @@ impl Writer {
         condition.check(name, Some(collection.version()))?;
         let mut batch = shared.store.batch()?;
         batch.delete_collection(collection.id, collection.index.width());
-        batch.log(Change::CollectionDeleted(collection.id));
+        batch.record(Change::CollectionDeleted(collection.id));
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         shared.registry.remove(name);
         self.clusters.forget(collection.id);

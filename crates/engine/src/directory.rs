@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/FORMAT       "lookalike 1\n": read before anything else is opened, written when the store is complete
-//! DIR/store/       documents, posting lists, the change log (see `store`)
+//! DIR/store/       documents, posting lists, the history (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
 //! DIR/incoming/    backups while they are uploaded; emptied at the start
 //! ```

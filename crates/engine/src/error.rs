@@ -138,7 +138,7 @@ pub enum EngineError {
     /// caller, who has not frozen the old one or not written what it took.
     #[error("collection \"{0}\" has changes that its reindex has not followed; it was left as it was")]
     ChangesLeft(CollectionName),
-    /// Another reindex of the collection is running, on this server of the cluster.
+    /// Another reindex of the collection is running, on this replica.
     #[error(
         "collection \"{name}\" is being reindexed by the server {server:?}; GET and DELETE of the same path \
          there return its progress and end it"
@@ -151,7 +151,7 @@ pub enum EngineError {
     },
     /// The other servers have discarded a hidden collection. Nothing of it is left.
     #[error(
-        "the servers of the cluster have discarded what was restored or reindexed, because this server was \
+        "the replicas have discarded what was restored or reindexed, because this server was \
          not on their list for more than ten seconds; begin again"
     )]
     Discarded,
@@ -181,7 +181,7 @@ pub enum EngineError {
     /// The write failed while it was being made durable. It is not known whether it is durable.
     #[error("the write may or may not be stored: {0}")]
     Unknown(String),
-    /// The log of the cluster accepts no entries. Nothing was done.
+    /// The shared log accepts no entries. Nothing was done.
     #[error("no writes are accepted: {0}; lookups are answered from this server's data")]
     LogUnavailable(String),
     /// This server has not applied an entry of the log in time.
@@ -285,9 +285,9 @@ pub enum OpenError {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory is that of a single server and not of a server of a cluster, or the other way round.
+    /// The directory is that of a single server and not of a replica, or the other way round.
     #[error("{} has the data of {what}: {way_out}", path.display())]
-    Cluster {
+    Replica {
         /// The data directory.
         path: PathBuf,
         /// Whose data it has.

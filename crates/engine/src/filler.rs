@@ -1,7 +1,7 @@
 //! The side of the caller that fills a hidden collection.
 //!
-//! In a cluster each step is an entry of the log, and is done when this server has applied it. A step that
-//! the log does not take is tried again for about a minute; one whose outcome is unknown ends the work.
+//! On a replica each step is an entry of the shared log, and is done when this server has applied it. A step
+//! that the log does not take is tried again for about a minute; one whose outcome is unknown ends the work.
 //!
 //! *Guarantee*: a collection whose [`Filler`] is dropped before the end is discarded.
 
@@ -148,7 +148,7 @@ impl Filler {
             };
             match sent {
                 Err(EngineError::LogUnavailable(reason)) => {
-                    tracing::debug!(reason, "a restore or reindex waits for the log of the cluster");
+                    tracing::debug!(reason, "a restore or reindex waits for the shared log");
                     tokio::time::sleep(PAUSE).await;
                 }
                 done => return done.map(drop),

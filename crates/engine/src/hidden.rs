@@ -2,13 +2,13 @@
 //! their name at once.
 //!
 //! The store lists the number of such a collection as that of a deleted one, so the next start of a single
-//! server removes it. In a cluster the same work is in the log, and every server has the collection; there it
-//! survives restarts, and an entry discards it when the server that fills it is gone.
+//! server removes it. Among replicas the same work is in the shared log, and each has the collection; there
+//! it survives restarts, and an entry discards it when the server that fills it is gone.
 //!
 //! *Invariants*
 //! - Each kind of work is one commit, whose effect depends on the store and the work alone.
-//! - A hidden collection is in the registry never, and in every digest of a cluster.
-//! - One that nobody fills any more is discarded: by the drop of its `Filler`, and in a cluster again and
+//! - A hidden collection is in the registry never, and in every digest of a replica.
+//! - One that nobody fills any more is discarded: by the drop of its `Filler`, and among replicas again and
 //!   again until the log has the entry.
 //!
 //! *Absent*: who fills it (`filler`), and with what (`restore`, `reindex`).
@@ -207,7 +207,7 @@ impl Writer {
         if self.replica.is_some() {
             batch.set_hidden(&hidden);
         }
-        batch.log(Change::CollectionChanged(id));
+        batch.record(Change::CollectionChanged(id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         if let Some(source) = hidden.source.filter(|_| self.is_own(&hidden)) {
             self.followed.insert(source, super::Followed::default());
@@ -281,7 +281,7 @@ impl Writer {
         if self.replica.is_some() {
             let mut batch = shared.store.batch()?;
             batch.set_hidden(&record);
-            batch.log(Change::CollectionChanged(target));
+            batch.record(Change::CollectionChanged(target));
             self.commit_or_fail(batch, &[].into(), &[])?;
         }
         shared.hidden.add(Hidden::of(record, Arc::clone(&collection)));
@@ -328,7 +328,7 @@ impl Writer {
         let mut batch = shared.store.batch()?;
         if let Some(replaced) = replaced {
             batch.delete_collection(replaced.id, replaced.index.width());
-            batch.log(Change::CollectionDeleted(replaced.id));
+            batch.record(Change::CollectionDeleted(replaced.id));
         }
         batch.finish_restore(&collection.record());
         if self.replica.is_some() {
@@ -337,7 +337,7 @@ impl Writer {
         if collection.has_clusters() {
             batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));
         }
-        batch.log(Change::CollectionCreated(collection.id));
+        batch.record(Change::CollectionCreated(collection.id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         shared.hidden.remove(collection.id);
         shared.registry.add(collection);
@@ -354,7 +354,7 @@ impl Writer {
         if self.replica.is_some() {
             let mut batch = shared.store.batch()?;
             batch.remove_hidden(target);
-            batch.log(Change::CollectionDeleted(target));
+            batch.record(Change::CollectionDeleted(target));
             self.commit_or_fail(batch, &[].into(), &[])?;
         }
         shared.hidden.remove(target);

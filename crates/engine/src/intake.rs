@@ -149,7 +149,7 @@ impl Engine {
         Ok(Box::pin(async move { outcomes(answers, &shared).await }))
     }
 
-    /// Queues operations, in a cluster as parts of the size of an entry. Returns what each part will be
+    /// Queues operations, on a replica as parts of the size of an entry. Returns what each part will be
     /// answered by.
     async fn enqueue(
         &self,
@@ -189,7 +189,7 @@ impl Engine {
         else {
             return None;
         };
-        // In a cluster, every server decides when it applies the entry.
+        // Every replica decides when it applies the entry.
         if self.following.is_some() || collection.index.cost(*k) <= INLINE_COST {
             return None;
         }

@@ -154,7 +154,7 @@ pub struct EngineSettings {
 pub struct Engine {
     shared: Arc<Shared>,
     pool: CpuPool,
-    /// The writer's commands, or in a cluster those of the appender.
+    /// The writer's commands, or on a replica those of the appender.
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
@@ -165,7 +165,7 @@ pub struct Engine {
     /// Permits for lists of pairs.
     pairs: Arc<Semaphore>,
     incoming: PathBuf,
-    /// What a server of a cluster has; `None` for a single server.
+    /// What a replica has; `None` for a single server.
     following: Option<Arc<Following>>,
     /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
@@ -174,7 +174,7 @@ pub struct Engine {
 impl Engine {
     /// Opens the data directory `path`, or creates it, and restores the index. Blocks until that is done;
     /// `progress` counts the restored hashes for other threads. Expensive work will run on `pool`. With a
-    /// `membership` it is a server of a cluster, and the caller must be in a runtime.
+    /// `membership` it is a replica, and the caller must be in a runtime.
     ///
     /// # Errors
     /// [`OpenError`] if the directory cannot be used, or if its content is damaged or too new. Nothing in it
@@ -361,7 +361,7 @@ impl Engine {
             let sequence = shared.applied();
             Ok(EngineStats {
                 sequence,
-                log_entries: sequence.0.saturating_sub(shared.store.trimmed()?.0),
+                history_changes: sequence.0.saturating_sub(shared.store.trimmed()?.0),
                 disk_bytes: shared.store.disk_bytes(),
                 queued_operations: queued as u64,
                 snapshot: snapshot::list(&shared.snapshots)?.first().map(describe),

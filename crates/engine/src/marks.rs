@@ -386,7 +386,7 @@ impl Writer {
             }
         };
         plan.batch.set_mark_counts(collection.id, after);
-        plan.batch.log(Change::CollectionChanged(collection.id));
+        plan.batch.record(Change::CollectionChanged(collection.id));
         if are_added {
             collection.marks.set(after);
         }

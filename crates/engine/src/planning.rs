@@ -224,7 +224,7 @@ impl<'a> Plan<'a> {
         let (before, before_digest) = self.stored(collection, &id)?.unzip();
         row.place = self.place_of(&row, before.as_ref());
         // Two writes in one millisecond have different versions. One that has expired does not count: not all
-        // servers of a cluster remove it at the same time.
+        // replicas remove it at the same time.
         let earlier = before.as_ref().filter(|before| !self.has_expired(before.expires_ms));
         row.written_ms = earlier.map_or(0, |earlier| earlier.written_ms + 1).max(row.written_ms);
         let version = Version::of_document(row.place, row.written_ms, row.hash);
@@ -264,7 +264,7 @@ impl<'a> Plan<'a> {
         }
         let digest = self.batch.put_row(of, &id, row, before_digest);
         self.documents.insert((of, id), Some((touched, digest)));
-        self.log(Change::Document { collection: of, added, removed });
+        self.record(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
         let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
         Ok(if was_there { Outcome::Updated(version) } else { Outcome::Created(version) })
@@ -307,7 +307,7 @@ impl<'a> Plan<'a> {
         }
         self.documents.insert((collection.id, id.clone()), None);
         self.batch.delete_row(collection.id, id, digest);
-        self.log(Change::Document { collection: collection.id, added: None, removed });
+        self.record(Change::Document { collection: collection.id, added: None, removed });
         Ok(())
     }
 
@@ -338,8 +338,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn log(&mut self, change: Change) {
-        self.batch.log(change);
+    fn record(&mut self, change: Change) {
+        self.batch.record(change);
         self.next = self.next.next();
     }
 

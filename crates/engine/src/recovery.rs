@@ -1,5 +1,5 @@
-//! Recovery: loads the newest intact snapshot and replays the log after it, or rebuilds the index from the
-//! store.
+//! Recovery: loads the newest intact snapshot and replays the history after it, or rebuilds the index from
+//! the store.
 //!
 //! A damaged snapshot is reported in the log and skipped; that costs time, but no data. If the store is
 //! damaged, recovery fails and leaves it unchanged. The progress is reported by `/readyz` and, every second,
@@ -28,7 +28,7 @@ type Indexes = HashMap<CollectionId, Arc<dyn HashIndex>>;
 /// The result of recovery.
 pub(super) struct Recovered {
     pub(super) registry: Registry,
-    /// Collections of a cluster that are being filled.
+    /// Collections of a replica that are being filled.
     pub(super) hidden: Vec<Hidden>,
     pub(super) last: Sequence,
     /// The snapshot that was loaded.
@@ -82,7 +82,7 @@ fn log_progress<T>(
     })
 }
 
-/// The newest snapshot that is intact and that the log can be applied to.
+/// The newest snapshot that is intact and that the history can be applied to.
 fn newest(
     store: &Store,
     dir: &Path,
@@ -107,11 +107,11 @@ fn newest(
                     through = %loaded.through,
                     %trimmed,
                     %last,
-                    "a snapshot does not fit the log and is set aside"
+                    "a snapshot does not fit the history and is set aside"
                 );
-                // It must not be used later, when the log has grown past it with other changes. It was made
-                // with another log, for example of a store that was later replaced by a copy of an earlier
-                // one.
+                // It must not be used later, when the history has grown past it with other changes. It was
+                // made with another history, for example of a store that was later replaced by a copy of an
+                // earlier one.
                 snapshot::set_aside(&file.path).unwrap_or_else(|error| warn(&error));
             }
             Err(error) => warn(&error),
@@ -125,7 +125,7 @@ fn warn(error: &snapshot::SnapshotError) {
     tracing::warn!(%error, cause, "a snapshot cannot be used; an older one or the store is used instead");
 }
 
-/// Applies the log to the hashes of the snapshot.
+/// Applies the history to the hashes of the snapshot.
 fn replay(
     store: &Store,
     records: &[CollectionRecord],
@@ -141,8 +141,8 @@ fn replay(
         })
         .map(|(section, index)| (section.collection, index))
         .collect();
-    // These were created after the snapshot. If one was restored from a backup, the log may not have all its
-    // documents.
+    // These were created after the snapshot. If one was restored from a backup, the history may not have all
+    // its documents.
     let missing: Vec<CollectionRecord> =
         records.iter().filter(|record| !indexes.contains_key(&record.id)).cloned().collect();
     if !missing.is_empty() {
@@ -155,7 +155,7 @@ fn replay(
         let Change::Document { collection, added, removed } = change else {
             continue;
         };
-        // Signatures were read from the rows, which are newer. The log has only their hashes.
+        // Signatures were read from the rows, which are newer. The history has only their hashes.
         let index = known(collection).filter(|record| record.signatures.is_none());
         let Some(index) = index.and_then(|record| indexes.get(&record.id)) else {
             continue;

@@ -77,7 +77,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError::Busy`] if another reindex is running on this server, [`EngineError::ReindexedBy`] if
-    /// another server of the cluster reindexes the collection, the errors of a collection's settings, and
+    /// another replica reindexes the collection, the errors of a collection's settings, and
     /// those of a write.
     pub async fn begin_reindex(
         &self,
@@ -103,7 +103,7 @@ impl Engine {
         })
     }
 
-    /// The other server of the cluster that reindexes a collection, if one does.
+    /// The other replica that reindexes a collection, if one does.
     pub fn reindexed_by(&self, collection: CollectionId) -> Option<String> {
         let (own, _) = self.following.as_ref()?.identity();
         let (owner, server) = self.shared.hidden.owner_for(collection)?;
@@ -160,7 +160,7 @@ impl Reindex {
     ///
     /// # Errors
     /// [`EngineError::NoCollection`] if the old collection was deleted, [`EngineError::Discarded`] if the
-    /// other servers of the cluster have discarded the new one.
+    /// other replicas have discarded the new one.
     pub async fn changes(&self, freeze: bool) -> Result<Followed, EngineError> {
         if self.is_frozen.load(Ordering::SeqCst) != freeze {
             self.filler.freeze(freeze).await?;

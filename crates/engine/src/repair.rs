@@ -1,7 +1,7 @@
 //! `repair`: creates a new data directory from the readable rows of a damaged one.
 //!
 //! The damaged directory is not changed. The readable rows ([`Salvage`]) are written through the store like
-//! other documents, and everything derived from rows (posting lists, expiry entries, counts, the change log)
+//! other documents, and everything derived from rows (posting lists, expiry entries, counts, the history)
 //! is rebuilt. At the end the rows of the new store are counted and compared with the number of read rows,
 //! and with the number that the damaged store recorded.
 //!
@@ -310,7 +310,7 @@ impl<'a> CollectionCopy<'a> {
             // The next start builds them from the rows.
             batch.change_clusters(&ClusterChanges::rebuild(record.id, 0));
         }
-        batch.log(Change::CollectionCreated(record.id));
+        batch.record(Change::CollectionCreated(record.id));
         let last = batch.commit()?;
         let collection = Arc::new(Collection::empty(record));
         let (recent, pending, next_place) = (Recent::new(last), Vec::new(), place(clock_ms + 1));
@@ -341,7 +341,7 @@ impl<'a> CollectionCopy<'a> {
             }
         }
         batch.set_mark_counts(of, self.marks);
-        batch.log(Change::CollectionChanged(of));
+        batch.record(Change::CollectionChanged(of));
         batch.commit().map(drop)
     }
 

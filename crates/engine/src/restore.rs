@@ -177,7 +177,7 @@ fn open(path: &Path) -> Result<File, EngineError> {
 }
 
 fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord, EngineError> {
-    let invalid = |what: String| BackupError::Damaged { entry: "manifest.json".into(), offset: 0, what };
+    let invalid = |what: String| BackupError::Damaged { member: "manifest.json".into(), offset: 0, what };
     let width =
         Width::from_bits(manifest.bits).ok_or_else(|| invalid("an invalid width of hashes".into()))?;
     let shape = |shape: Shape| shape.checked().ok_or_else(|| invalid("an invalid signature shape".into()));

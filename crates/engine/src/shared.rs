@@ -40,13 +40,13 @@ pub(super) struct Shared {
     pub(super) rolled_back: AtomicU64,
     /// Whether the writer has deferred background work until the disk has free space.
     pub(super) is_deferred: AtomicBool,
-    /// The last entry of a cluster's log that is applied, and its time in milliseconds since 1970-01-01 UTC.
+    /// The last entry of the shared log that is applied, and its time in milliseconds since 1970-01-01 UTC.
     pub(super) position: watch::Sender<(u64, u64)>,
     /// The number of that entry in the log; 0 if none was applied since the start.
     pub(super) entry_number: AtomicU64,
-    /// The digests of a server of a cluster, the oldest first.
+    /// The digests of a replica, the oldest first.
     pub(super) digests: watch::Sender<VecDeque<StateDigest>>,
-    /// The last entry of a cluster's log whose effect a query may see. It is set before the effect is
+    /// The last entry of the shared log whose effect a query may see. It is set before the effect is
     /// visible, and `position` afterwards.
     pub(super) visible: AtomicU64,
     /// The deadline of background work, set when the engine closes.

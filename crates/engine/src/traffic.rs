@@ -1,8 +1,7 @@
 //! What was asked of a collection, and written to it by clients of this server, since it was loaded.
 //!
 //! Each thread has its own counts of queries, because counting each query in shared memory would cause
-//! contention between the processors. Not here: metrics (`http/gauges`), and writes of other servers of a
-//! cluster.
+//! contention between the processors. Not here: metrics (`http/gauges`), and writes of other replicas.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -386,8 +386,8 @@ pub struct Memory {
 pub struct EngineStats {
     /// The last durable change.
     pub sequence: Sequence,
-    /// Number of changes in the log since the oldest retained snapshot.
-    pub log_entries: u64,
+    /// Number of changes in the history since the oldest retained snapshot.
+    pub history_changes: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
     /// Operations waiting to be written.

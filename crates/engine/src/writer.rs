@@ -83,11 +83,11 @@ pub(super) enum Command {
     Release(CollectionId),
     /// A stored document may have expired.
     Expire,
-    /// Every retained snapshot covers the log up to this change.
-    TrimLog(Sequence),
-    /// Append an entry without work to the log of the cluster.
+    /// Every retained snapshot covers the history up to this change.
+    TrimHistory(Sequence),
+    /// Append an entry without work to the shared log.
     PassTime,
-    /// An entry of the log of the cluster.
+    /// An entry of the shared log.
     Apply(Box<Apply>),
     /// No command follows this one.
     Close,
@@ -100,7 +100,7 @@ pub(super) struct Write {
     pub(super) reply: oneshot::Sender<Outcomes>,
     /// Its share of the queue's capacity, released when the write is done.
     pub(super) permits: Permits,
-    /// The time of the log entry that has it, in milliseconds since 1970-01-01 UTC; `None` without a log.
+    /// The time of the entry that has it, in milliseconds since 1970-01-01 UTC; `None` without a log.
     pub(super) at_ms: Option<u64>,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Writer {
     pub(super) clusters: ClusterWork,
     /// The least place of the next new document.
     pub(super) next_place: u64,
-    /// The state of a server of a cluster.
+    /// The state of a replica.
     pub(super) replica: Option<Replica>,
     /// Where commands for this writer are sent.
     pub(super) own: mpsc::WeakUnboundedSender<Command>,
@@ -183,7 +183,7 @@ impl Writer {
         }
     }
 
-    /// The time by which operations are decided: that of the clock, or in a cluster that of the log.
+    /// The time by which operations are decided: that of the clock, or on a replica that of the shared log.
     pub(super) fn now_ms(&self) -> u64 {
         self.replica.as_ref().map_or_else(|| self.shared.clock.now_ms(), |replica| replica.time_ms)
     }
@@ -232,16 +232,16 @@ impl Writer {
                 Command::DeleteCollection { name, condition, reply } => {
                     let _ = reply.send(self.delete_collection(&name, &condition));
                 }
-                // Only the appender of a cluster has something to do.
+                // Only the appender of a replica has something to do.
                 Command::PassTime => {}
                 // After a failed commit nothing more is written.
-                Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
-                Command::TrimLog(through) => {
-                    if let Err(error) = self.shared.store.trim_log(through) {
+                Command::TrimHistory(_) if self.refuse_read_only().is_err() => {}
+                Command::TrimHistory(through) => {
+                    if let Err(error) = self.shared.store.trim_history(through) {
                         if self.shared.store.failure().is_some() {
                             self.fail(&error);
                         }
-                        tracing::warn!(%error, "the log could not be trimmed; it keeps using disk space");
+                        tracing::warn!(%error, "the history could not be trimmed; it keeps using disk space");
                     }
                 }
                 Command::Close => return,

@@ -4,7 +4,7 @@
 //! its bytes can be decoded, whatever their charset, transfer encoding and content encoding. Everything else
 //! that could have become one is counted by its reason; requests, metadata and the crawler's own records are
 //! not. A record takes at most a few times [`RECORD_BYTES`] of memory: the body of a larger one is passed on
-//! in pieces, so that it can be copied. *Absent*: records in several segments.
+//! in pieces, so that it can be copied. *Absent*: records in several WARC segments.
 
 use std::io::{self, BufRead, Read};
 
@@ -64,7 +64,7 @@ pub struct Record {
 
 /// What a record is for a corpus.
 #[derive(Debug)]
-pub enum Entry {
+pub enum Holds {
     /// A document: the name of its field, `html` or `text`, and the content.
     Document {
         /// The name of the field.
@@ -182,16 +182,16 @@ impl Record {
     }
 
     /// What the record is.
-    pub fn entry(&self) -> Entry {
+    pub fn holds(&self) -> Holds {
         let content = match self.kind.as_str() {
-            "warcinfo" | "request" | "metadata" => return Entry::Nothing,
+            "warcinfo" | "request" | "metadata" => return Holds::Nothing,
             "response" | "resource" | "conversion" | "continuation" => self.content(),
             "revisit" => Err(Skipped::Revisit),
             _ => Err(Skipped::Record),
         };
         match content {
-            Ok((field, content)) => Entry::Document { field, content },
-            Err(reason) => Entry::Skipped(reason),
+            Ok((field, content)) => Holds::Document { field, content },
+            Err(reason) => Holds::Skipped(reason),
         }
     }
 
@@ -231,15 +231,15 @@ mod tests {
         [head.as_bytes(), body, b"\r\n\r\n"].concat()
     }
 
-    fn found(bytes: &[u8]) -> Vec<io::Result<Entry>> {
-        let entry = |part| match part {
-            Ok(Part::Record(record)) => Some(Ok(record.entry())),
+    fn found(bytes: &[u8]) -> Vec<io::Result<Holds>> {
+        let holds = |part| match part {
+            Ok(Part::Record(record)) => Some(Ok(record.holds())),
             Ok(Part::Piece(_)) => None,
             Err(error) => Some(Err(error)),
         };
         archive(Box::new(io::Cursor::new(bytes.to_vec())), Places::default())
             .take(100)
-            .filter_map(entry)
+            .filter_map(holds)
             .collect()
     }
 
@@ -266,15 +266,15 @@ mod tests {
     }
 
     /// The name of the field and the content of a document.
-    fn document(found: &io::Result<Entry>) -> (&str, &str) {
+    fn document(found: &io::Result<Holds>) -> (&str, &str) {
         match found {
-            Ok(Entry::Document { field, content }) => (field, &content.text),
+            Ok(Holds::Document { field, content }) => (field, &content.text),
             other => panic!("{other:?}"),
         }
     }
 
     /// The result for a response with these headers and this body.
-    fn of_answer(headers: &str, body: &[u8]) -> io::Result<Entry> {
+    fn of_answer(headers: &str, body: &[u8]) -> io::Result<Holds> {
         let head = format!("HTTP/1.1 200 OK\r\n{headers}\r\n\r\n");
         found(&warc("response", "http://e.org/", &[head.as_bytes(), body].concat())).remove(0)
     }
@@ -296,10 +296,10 @@ mod tests {
         ]
         .concat();
         let records = found(&bytes);
-        assert!(matches!(records[0], Ok(Entry::Nothing)));
+        assert!(matches!(records[0], Ok(Holds::Nothing)));
         assert_eq!(document(&records[1]), ("html", "<p>页</p>"));
-        assert!(matches!(records[2], Ok(Entry::Skipped(Skipped::Type))));
-        assert!(matches!(records[3], Ok(Entry::Skipped(Skipped::Status))));
+        assert!(matches!(records[2], Ok(Holds::Skipped(Skipped::Type))));
+        assert!(matches!(records[3], Ok(Holds::Skipped(Skipped::Status))));
         assert_eq!(document(&records[4]), ("text", "文本"));
         assert_eq!(document(&records[5]), ("text", "more"));
         let all = whole(&bytes);
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(all[4].0.header("warc-target-uri").as_deref(), Some("http://e.org/d"));
         let written: Vec<u8> = all.iter().flat_map(|(_, own)| [&own[..], b"\r\n\r\n"].concat()).collect();
         assert!(bytes == written);
-        assert!(matches!(records[6], Ok(Entry::Skipped(Skipped::Size))));
+        assert!(matches!(records[6], Ok(Holds::Skipped(Skipped::Size))));
         assert_eq!(records.len(), 7);
         for cut in [&bytes[..bytes.len() - 5], b"HTTP/1.1 200 OK\r\n\r\n", b"WARC/1.0\r\nX: y"] {
             assert!(found(cut).iter().any(Result::is_err));
@@ -410,7 +410,7 @@ mod tests {
         for (headers, body, expected) in cases {
             let found = of_answer(&format!("Content-Type: text/html\r\n{headers}"), body);
             assert!(
-                matches!(found, Ok(Entry::Skipped(reason)) if reason == expected),
+                matches!(found, Ok(Holds::Skipped(reason)) if reason == expected),
                 "{headers}: {found:?}"
             );
         }
@@ -470,8 +470,8 @@ mod tests {
                 let record = &all[0].0;
                 assert_eq!((all.len(), record.target()), (1, "http://e.org/a"), "{http:?}");
                 assert_eq!(record.header("x-folded").as_deref(), Some("one, two: three four"));
-                let entry = Ok(record.entry());
-                let (field, content) = document(&entry);
+                let found = Ok(record.holds());
+                let (field, content) = document(&found);
                 assert_eq!((field, content.trim()), ("html", page), "{end:?} {http:?}");
             }
         }
@@ -500,7 +500,7 @@ mod tests {
         ] {
             let found = found(&warc(head, "http://e.org/", body.as_bytes())).remove(0);
             assert!(
-                matches!(found, Ok(Entry::Skipped(reason)) if reason == expected),
+                matches!(found, Ok(Holds::Skipped(reason)) if reason == expected),
                 "{head} {body}: {found:?}"
             );
         }
@@ -535,6 +535,6 @@ mod tests {
             assert_eq!(document(&found), (field, expected), "{kind}");
         }
         let unknown = of_answer("Content-Type: text/plain", b"ab\xff");
-        assert!(matches!(unknown, Ok(Entry::Skipped(Skipped::Bytes))), "{unknown:?}");
+        assert!(matches!(unknown, Ok(Holds::Skipped(Skipped::Bytes))), "{unknown:?}");
     }
 }

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
-pub use archive::{Entry, Part, Piece, Record, archive};
+pub use archive::{Holds, Part, Piece, Record, archive};
 pub use charset::{InUtf8, Originals, ascii_in, charset, doubts, in_utf8, with_originals};
 pub use cut::{Cut, Event, How, Wants, broken, check_columns};
 pub use failure::Failure;

@@ -5,7 +5,7 @@ use encoding_rs::{Encoding, UTF_8};
 
 use super::fields::{Value, not_utf8};
 use super::parquet::Values;
-use super::{Entry, Fields, How, Piece, Reason, Record, Row, Unread};
+use super::{Fields, Holds, How, Piece, Reason, Record, Row, Unread};
 use lookalike_text::{CharsetOf, Decoded, WrongBytes, decode};
 
 /// A record as it is in its file.
@@ -123,10 +123,10 @@ impl Raw {
                     other => Reason::Bytes.because(other.to_string()),
                 })
             }
-            Content::Record(record) => match record.entry() {
-                Entry::Document { field, content } => Ok(Said::Capture(record, field, content)),
-                Entry::Skipped(reason) => Err(reason.into()),
-                Entry::Nothing => Ok(Said::Nothing),
+            Content::Record(record) => match record.holds() {
+                Holds::Document { field, content } => Ok(Said::Capture(record, field, content)),
+                Holds::Skipped(reason) => Err(reason.into()),
+                Holds::Nothing => Ok(Said::Nothing),
             },
             Content::Header(_) | Content::Charset(..) | Content::Bracket(_) | Content::Piece(_) => {
                 Ok(Said::Nothing)

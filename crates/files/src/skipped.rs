@@ -42,8 +42,8 @@ pub enum Skipped {
     AppleDouble,
     /// A part of a file that continues in another archive.
     Volume,
-    /// An entry of an archive whose kind is not known.
-    Entry,
+    /// A member of an archive whose kind is not known.
+    Member,
 }
 
 impl Skipped {
@@ -74,7 +74,7 @@ impl fmt::Display for Skipped {
             Skipped::Holes => "a sparse file with holes",
             Skipped::AppleDouble => "attributes of macOS",
             Skipped::Volume => "a part of a file in another archive",
-            Skipped::Entry => "of an unknown kind of entry",
+            Skipped::Member => "of an unknown kind of member",
         })
     }
 }

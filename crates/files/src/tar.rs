@@ -30,7 +30,7 @@ pub fn is_tar(path: &Path) -> bool {
 pub struct Member {
     /// Its path in the archive.
     pub path: PathBuf,
-    /// Its number among the entries of the archive.
+    /// Its number among the members of the archive.
     number: usize,
     /// Its size in bytes.
     pub bytes: u64,
@@ -81,24 +81,24 @@ pub fn each_file(
     let mut archive = tar::Archive::new(read);
     // Zeros end an archive, and another one may follow.
     archive.set_ignore_zeros(true);
-    for (number, entry) in archive.entries()?.enumerate() {
-        let mut entry = entry.map_err(|error| plain(&error))?;
-        let Some(kind) = kind(&entry) else { continue };
-        let sparse = Sparse::of(&mut entry)?;
+    for (number, stored) in archive.entries()?.enumerate() {
+        let mut stored = stored.map_err(|error| plain(&error))?;
+        let Some(kind) = kind(&stored) else { continue };
+        let sparse = Sparse::of(&mut stored)?;
         let path = match sparse.name {
             Some(name) => name,
-            None => entry.path()?.into_owned(),
+            None => stored.path()?.into_owned(),
         };
-        let header = entry.header();
+        let header = stored.header();
         // A time before 1970 has another form.
         let (mode, modified) = (header.mode().unwrap_or(0o644), header.mtime().unwrap_or(0));
-        let bytes = sparse.bytes.unwrap_or(entry.size());
+        let bytes = sparse.bytes.unwrap_or(stored.size());
         let member = Member { path, number, bytes, mode, modified };
         let content = kind.and(if sparse.has_holes { Err(Skipped::Holes) } else { Ok(()) });
         let is_wanted = if let Err(reason) = content {
             each(&member, Err(reason))
         } else {
-            let mut read = BufReader::with_capacity(64 << 10, Whole { read: entry, left: bytes });
+            let mut read = BufReader::with_capacity(64 << 10, Whole { read: stored, left: bytes });
             let name = member.path.file_name().unwrap_or_default();
             if name.as_encoded_bytes().starts_with(b"._") && read.fill_buf()?.starts_with(&APPLE_DOUBLE) {
                 each(&member, Err(Skipped::AppleDouble))
@@ -120,15 +120,15 @@ fn plain(error: &io::Error) -> io::Error {
         return io::Error::new(io::ErrorKind::UnexpectedEof, "it ends too early");
     }
     if message.contains("checksum") || message.contains("numeric field") {
-        return wrong("an entry has no valid header of tar");
+        return wrong("a member has no valid header of tar");
     }
     io::Error::new(error.kind(), message)
 }
 
-/// Whether an entry has the content of a file; `None` of entries that are no file.
-fn kind(entry: &Entry<'_, impl Read>) -> Option<Result<(), Skipped>> {
-    let is_folder = entry.path_bytes().ends_with(b"/");
-    match entry.header().entry_type() {
+/// Whether a member has the content of a file; `None` of members that are no file.
+fn kind(member: &Entry<'_, impl Read>) -> Option<Result<(), Skipped>> {
+    let is_folder = member.path_bytes().ends_with(b"/");
+    match member.header().entry_type() {
         // In the format of 1979 only the name shows that it is a folder.
         EntryType::Regular if is_folder => None,
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Some(Ok(())),
@@ -139,7 +139,7 @@ fn kind(entry: &Entry<'_, impl Read>) -> Option<Result<(), Skipped>> {
         EntryType::Symlink => Some(Err(Skipped::SymbolicLink)),
         EntryType::Char | EntryType::Block | EntryType::Fifo => Some(Err(Skipped::Device)),
         other if other.as_byte() == b'M' => Some(Err(Skipped::Volume)),
-        _ => Some(Err(Skipped::Entry)),
+        _ => Some(Err(Skipped::Member)),
     }
 }
 
@@ -154,13 +154,13 @@ struct Sparse {
 
 impl Sparse {
     /// Reads the list of parts, if the content begins with it.
-    fn of(entry: &mut Entry<'_, impl Read>) -> io::Result<Sparse> {
-        if entry.header().entry_type() == EntryType::GNUSparse {
-            let has_holes = entry.header().entry_size()? != entry.size();
+    fn of(member: &mut Entry<'_, impl Read>) -> io::Result<Sparse> {
+        if member.header().entry_type() == EntryType::GNUSparse {
+            let has_holes = member.header().entry_size()? != member.size();
             return Ok(Sparse { has_holes, ..Sparse::default() });
         }
         let (mut sparse, mut is_sparse, mut has_list) = (Sparse::default(), false, false);
-        for record in entry.pax_extensions()?.into_iter().flatten() {
+        for record in member.pax_extensions()?.into_iter().flatten() {
             let record = record?;
             let number = || record.value().ok().and_then(|value| value.parse::<u64>().ok());
             match record.key() {
@@ -172,7 +172,7 @@ impl Sparse {
             is_sparse |= record.key_bytes().starts_with(b"GNU.sparse.");
         }
         if is_sparse {
-            let stored = if has_list { listed(entry)? } else { Some(entry.size()) };
+            let stored = if has_list { listed(member)? } else { Some(member.size()) };
             sparse.has_holes = stored.is_none() || stored != sparse.bytes;
         }
         Ok(sparse)
@@ -181,9 +181,9 @@ impl Sparse {
 
 /// The size of all parts in the list that begins the content, which is read; `None` if the list is longer
 /// than a block, as only that of a file with holes is.
-fn listed(entry: &mut Entry<'_, impl Read>) -> io::Result<Option<u64>> {
+fn listed(member: &mut Entry<'_, impl Read>) -> io::Result<Option<u64>> {
     let mut block = Vec::new();
-    entry.by_ref().take(BLOCK).read_to_end(&mut block)?;
+    member.by_ref().take(BLOCK).read_to_end(&mut block)?;
     let text = String::from_utf8_lossy(&block);
     let numbers: Vec<u64> = text.lines().map_while(|line| line.parse().ok()).collect();
     let Some((count, parts)) = numbers.split_first() else { return Ok(None) };
@@ -212,8 +212,8 @@ impl<R: Read> Read for Whole<R> {
 mod tests {
     use super::*;
 
-    /// An entry of an archive.
-    fn entry(kind: u8, name: &str, content: &[u8]) -> Vec<u8> {
+    /// A member of an archive.
+    fn member(kind: u8, name: &str, content: &[u8]) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(EntryType::new(kind));
@@ -227,7 +227,7 @@ mod tests {
         bytes
     }
 
-    /// An entry with records of pax before it.
+    /// A member with records of pax before it.
     fn with_pax(records: &[(&str, &str)], name: &str, content: &[u8]) -> Vec<u8> {
         let line = |(key, value): &(&str, &str)| {
             let rest = format!(" {key}={value}\n");
@@ -235,12 +235,12 @@ mod tests {
             format!("{}{rest}", rest.len() + digits)
         };
         let records: String = records.iter().map(line).collect();
-        [entry(b'x', "pax", records.as_bytes()), entry(b'0', name, content)].concat()
+        [member(b'x', "pax", records.as_bytes()), member(b'0', name, content)].concat()
     }
 
-    /// An entry of GNU tar for a sparse file with this content and a hole before it.
+    /// A member of GNU tar for a sparse file with this content and a hole before it.
     fn sparse(name: &str, hole: u64, content: &[u8]) -> Vec<u8> {
-        let mut bytes = entry(b'S', name, content);
+        let mut bytes = member(b'S', name, content);
         let mut header = tar::Header::new_gnu();
         header.as_mut_bytes().copy_from_slice(&bytes[..BLOCK as usize]);
         let octal = |number: u64| -> [u8; 12] { format!("{number:011o}\0").into_bytes().try_into().unwrap() };
@@ -280,21 +280,21 @@ mod tests {
         let of_gnu = builder.into_inner().unwrap();
         let long_pax = "y/".repeat(90) + "pax.txt";
         let bytes = [
-            entry(b'0', "a.txt", b"text"),
-            entry(0, "old.txt", b"text"),
-            entry(0, "folder/", b""),
-            entry(b'5', "other/", b""),
-            entry(b'7', "contiguous.txt", b"text"),
-            entry(b'g', "pax_global_header", b"12 comment=x\n"),
-            entry(b'V', "volume", b""),
-            entry(b'1', "hard.txt", b""),
-            entry(b'2', "symbolic.txt", b""),
-            entry(b'3', "tty", b""),
-            entry(b'6', "pipe.txt", b""),
-            entry(b'M', "part.txt", b"text"),
-            entry(b'Z', "unknown.txt", b"text"),
-            entry(b'0', "._a.txt", b"\x00\x05\x16\x07\0\x02\0\0Mac OS X"),
-            entry(b'0', "._real.txt", b"text"),
+            member(b'0', "a.txt", b"text"),
+            member(0, "old.txt", b"text"),
+            member(0, "folder/", b""),
+            member(b'5', "other/", b""),
+            member(b'7', "contiguous.txt", b"text"),
+            member(b'g', "pax_global_header", b"12 comment=x\n"),
+            member(b'V', "volume", b""),
+            member(b'1', "hard.txt", b""),
+            member(b'2', "symbolic.txt", b""),
+            member(b'3', "tty", b""),
+            member(b'6', "pipe.txt", b""),
+            member(b'M', "part.txt", b"text"),
+            member(b'Z', "unknown.txt", b"text"),
+            member(b'0', "._a.txt", b"\x00\x05\x16\x07\0\x02\0\0Mac OS X"),
+            member(b'0', "._real.txt", b"text"),
             with_pax(&[("path", &long_pax), ("mtime", "1.5")], "short", b"text"),
             of_gnu,
         ]
@@ -308,7 +308,7 @@ mod tests {
             other("tty", Skipped::Device),
             other("pipe.txt", Skipped::Device),
             other("part.txt", Skipped::Volume),
-            other("unknown.txt", Skipped::Entry),
+            other("unknown.txt", Skipped::Member),
             other("._a.txt", Skipped::AppleDouble),
             text("._real.txt"),
             text(&long_pax),
@@ -351,7 +351,7 @@ mod tests {
             with_pax(&with(&zero, ("GNU.sparse.size", "9")), "x", b"text"),
         ];
         for bytes in with_holes {
-            let (all, error) = found(&[bytes, entry(b'0', "b.txt", b"next")].concat());
+            let (all, error) = found(&[bytes, member(b'0', "b.txt", b"next")].concat());
             let expected = [("a.txt", Err(Skipped::Holes.to_string())), ("b.txt", Ok("next".to_owned()))];
             assert_eq!((all, error), (expected.map(|(name, text)| (name.to_owned(), text)).to_vec(), None));
         }
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn damage_is_an_error_of_the_file_that_it_is_in() {
-        let bytes = [entry(b'0', "a.txt", b"text"), entry(b'0', "b.txt", &[b'x'; 700])].concat();
+        let bytes = [member(b'0', "a.txt", b"text"), member(b'0', "b.txt", &[b'x'; 700])].concat();
         for cut in [1030, 1536, 1700] {
             let (all, error) = found(&bytes[..cut]);
             assert_eq!(all[0].1.as_deref(), Ok("text"), "{cut}");
@@ -369,7 +369,7 @@ mod tests {
         let mut changed = bytes.clone();
         changed[1024] ^= 1;
         let (all, error) = found(&changed);
-        assert_eq!((all.len(), error.as_deref()), (1, Some("an entry has no valid header of tar")));
+        assert_eq!((all.len(), error.as_deref()), (1, Some("a member has no valid header of tar")));
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl fmt::Debug for CollectionName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId(pub u32);
 
-/// The position of a change in the change log. The first change has 1, and each later one has the next
+/// The position of a change in the history. The first change has 1, and each later one has the next
 /// number, without gaps. Zero means "before every change".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sequence(pub u64);

@@ -10,7 +10,7 @@ use super::memory::MemoryLog;
 use super::{Entry, Log, LogError, MAX_PAYLOAD, Position};
 
 #[allow(dead_code, unreachable_pub, reason = "the other tests of the log use all of it")]
-#[path = "../../../tests/cluster/etcd.rs"]
+#[path = "../../../tests/replicas/etcd.rs"]
 mod servers;
 
 const PATIENT: Duration = Duration::from_secs(30);

@@ -29,7 +29,7 @@ pub enum LogError {
         source: Option<io::Error>,
     },
     /// No HTTP client can be created.
-    #[error("no HTTP client can be created: does the system have certificates (cluster.etcd.ca_file)?")]
+    #[error("no HTTP client can be created: does the system have certificates (replicas.ca_file)?")]
     Client(#[source] reqwest::Error),
     /// The log did not answer in time. The entry, if there was one, was not appended and never will be.
     #[error(
@@ -77,7 +77,7 @@ pub enum LogError {
     },
     /// etcd refused the user, the password, or an operation.
     #[error(
-        "etcd refused access: {0}. Check cluster.etcd.user and its password, and that its role has readwrite \
+        "etcd refused access: {0}. Check replicas.user and its password, and that its role has readwrite \
          on the prefix {prefix}", prefix = .1
     )]
     Unauthorized(#[source] Failure, String),
@@ -94,7 +94,7 @@ pub enum LogError {
     #[error(
         "the log does not have the entry at {position} that this server has applied, and ends at {end}: etcd \
          was restored from an older backup or replaced. Writes are refused. Export the collections of the \
-         server with the greatest position, and start the cluster anew (docs/cluster.md, Backup)"
+         server with the greatest position, and start the replicas anew (docs/replicas.md, Backup)"
     )]
     Rewound {
         /// The position that must be in the log.
@@ -103,23 +103,23 @@ pub enum LogError {
         end: Position,
     },
     /// Another program changed the keys of the log.
-    #[error("the log is damaged: {0}. Only lookalike may write below /lookalike in etcd")]
+    #[error("the log is damaged: {0}. Only lookalike may write below the prefix of shared_log.url in etcd")]
     Damaged(String),
     /// An endpoint belongs to another etcd cluster.
     #[error(
-        "{endpoint} belongs to the etcd cluster {found:x}, not to {expected:x}: correct cluster.etcd, or if \
-         etcd was restored or replaced, start the cluster anew (docs/cluster.md, Backup)"
+        "{endpoint} belongs to the etcd cluster {found:x}, not to {expected:x}: correct shared_log.url, or \
+         if etcd was restored or replaced, start the replicas anew (docs/replicas.md, Backup)"
     )]
-    OtherCluster {
+    OtherEtcd {
         /// The endpoint.
         endpoint: String,
-        /// The identity of the cluster that was seen first.
+        /// The identity of the etcd cluster that was seen first.
         expected: u64,
-        /// The identity of its own cluster.
+        /// The identity of its own etcd cluster.
         found: u64,
     },
     /// Another process registered under the name of this server.
-    #[error("another process runs as server {server:?}: give every server its own cluster.server name")]
+    #[error("another process runs as server {server:?}: give every server its own replicas.server name")]
     NameTaken {
         /// The name.
         server: String,
@@ -166,14 +166,14 @@ pub enum Failure {
         /// What is wrong.
         what: String,
     },
-    /// The server belongs to another cluster.
+    /// The server belongs to another etcd cluster.
     #[error("{url} belongs to another etcd cluster")]
     Foreign {
         /// The server.
         url: String,
-        /// The identity of the cluster that was seen first.
+        /// The identity of the etcd cluster that was seen first.
         expected: u64,
-        /// The identity of its own cluster.
+        /// The identity of its own etcd cluster.
         found: u64,
     },
 }
@@ -188,13 +188,13 @@ impl fmt::Display for Transport<'_> {
             (true, true) => write!(
                 f,
                 "no TLS with {url} ({cause}): check that it runs, and that its certificate is signed by \
-                 cluster.etcd.ca_file"
+                 replicas.ca_file"
             ),
             (true, false) => write!(f, "no server answers at {url} ({cause})"),
             (false, true) => write!(
                 f,
                 "the connection to {url} failed ({cause}): if this persists, check that it accepts \
-                 cluster.etcd.certificate"
+                 replicas.certificate"
             ),
             (false, false) => write!(
                 f,

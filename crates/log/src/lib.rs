@@ -1,4 +1,4 @@
-//! A replicated, totally ordered log of opaque entries: what a cluster agrees on.
+//! A replicated, totally ordered log of opaque entries: what replicas agree on.
 //!
 //! *Guarantees*
 //! - Every server reads the same entries in the same order, without a gap and without a duplicate.
@@ -73,7 +73,7 @@ pub trait Log: Send + Sync {
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if entries after the position were removed, [`LogError::Rewound`] if the log
-    /// ends before it, and [`LogError::Damaged`], [`LogError::OtherCluster`] and [`LogError::Unauthorized`].
+    /// ends before it, and [`LogError::Damaged`], [`LogError::OtherEtcd`] and [`LogError::Unauthorized`].
     fn tail(&self, after: Position) -> BoxStream<'static, Result<Entry, LogError>>;
 
     /// The position of the last entry, or 0. An append that finished before this call is included.

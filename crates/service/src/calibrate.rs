@@ -110,7 +110,7 @@ pub(super) type Job = jobs::Job<Measuring, Outcome>;
 
 /// How far a calibration is.
 pub(super) struct Measuring {
-    /// The collection. A reindex gives it another number, also one by another server of a cluster: then the
+    /// The collection. A reindex gives it another number, also one by another replica: then the
     /// result is about a profile that the collection had.
     collection: CollectionId,
     pub(super) read: AtomicU64,

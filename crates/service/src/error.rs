@@ -136,9 +136,9 @@ pub enum ServiceError {
          ended has changed nothing: GET /collections/{0} shows the profile, and POST to the same path begins"
     )]
     NoReindex(CollectionName),
-    /// Another server of the cluster reindexes the collection.
+    /// Another replica reindexes the collection.
     #[error(
-        "collection \"{collection}\" is being reindexed by the server {server:?} of the cluster, and this \
+        "collection \"{collection}\" is being reindexed by the replica {server:?}, and this \
          one does not know its progress: send the request to that server"
     )]
     ReindexElsewhere {

@@ -1,4 +1,4 @@
-//! A batch: changes that become durable together, each with its number in the log.
+//! A batch: changes that become durable together, each with its number in the history.
 //!
 //! *Absent*: the journal and the trees (`keeper`), and the decision which changes belong together.
 
@@ -185,8 +185,8 @@ impl<'a> Batch<'a> {
         self.writes.insert(Tree::Meta, codec::mark_counts_key(collection), marks::write_counts(counts));
     }
 
-    /// Appends a change to the log.
-    pub fn log(&mut self, change: Change) {
+    /// Appends a change to the history.
+    pub fn record(&mut self, change: Change) {
         self.changes.push(change);
     }
 
@@ -217,7 +217,7 @@ impl<'a> Batch<'a> {
         let first = self.last.next();
         let last = Sequence(self.last.0 + self.changes.len() as u64);
         if !self.changes.is_empty() {
-            self.writes.insert(Tree::Log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
+            self.writes.insert(Tree::History, first.0.to_be_bytes(), codec::write_changes(&self.changes));
             self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
         }
         self.store.core.commit(&self.writes, before_visible)?;

@@ -18,7 +18,7 @@ use lookalike_hash::{
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
-/// Key of the number up to which the log was trimmed.
+/// Key of the number up to which the history was trimmed.
 pub(super) const TRIMMED: &[u8] = b"trimmed";
 /// Key of the last time that a commit recorded.
 pub(super) const CLOCK: &[u8] = b"clock";
@@ -36,7 +36,7 @@ pub(super) const MARKS: &[u8] = b"marks/";
 /// Prefix of the keys of digests.
 pub(super) const DIGEST: &[u8] = b"digest/";
 
-/// The layout of rows, collections and log entries. Readers refuse a later one.
+/// The layout of rows, collections and the history. Readers refuse a later one.
 const LAYOUT: u8 = 1;
 
 /// Prefix of the copies of `meta` entries in the tree of rows. The copies ensure that no single file holds
@@ -471,7 +471,7 @@ pub(super) fn write_changes(changes: &[Change]) -> Vec<u8> {
 }
 
 pub(super) fn read_changes(bytes: &[u8]) -> Result<Vec<Change>, StoreError> {
-    let layouts: Vec<ChangeLayout> = read(bytes, "log entry")?;
+    let layouts: Vec<ChangeLayout> = read(bytes, "history")?;
     let hash = |bytes: Option<HashBytes>| bytes.map(|bytes| bytes.read()).transpose();
     let change = |layout| {
         Ok(match layout {

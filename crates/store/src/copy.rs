@@ -1,14 +1,14 @@
-//! A copy of a store: everything in it at one moment, as a stream, for a server that joins a cluster.
+//! A copy of a store: everything in it at one moment, as a stream, for a server that joins its replicas.
 //!
 //! ```text
 //! each frame    u32 length, XXH3 of the payload as u64, payload: writes to the trees (see `trees`)
 //! the end       u32 0, number of writes as u64
 //! ```
 //!
-//! The entry with the position in the cluster's log is in the copy as any other: a store has it exactly if it
-//! has everything up to there. The change log of the index is left out, and so the new store has no changes.
+//! The entry with the position in the shared log is in the copy as any other: a store has it exactly if it
+//! has everything up to there. The history of the index is left out, and so the new store has no changes.
 //!
-//! *Absent*: who copies from whom (`cluster`).
+//! *Absent*: who copies from whom (`replicas`).
 
 use std::io::{self, Read, Write};
 use std::ops::Bound;
@@ -48,7 +48,7 @@ impl View<'_> {
     /// [`CopyError`] if the store cannot be read or `out` cannot be written.
     pub fn copy_to(&self, out: &mut impl Write) -> Result<(), CopyError> {
         let (mut writes, mut count) = (Writes::default(), 0_u64);
-        for tree in ALL.into_iter().filter(|tree| *tree != Tree::Log) {
+        for tree in ALL.into_iter().filter(|tree| *tree != Tree::History) {
             for entry in self.range(tree, (Bound::Unbounded, Bound::Unbounded)) {
                 let (key, value) = entry?;
                 if tree == Tree::Meta && [HIGH_WATER, TRIMMED].contains(&&*key) {
@@ -122,7 +122,8 @@ fn read_array<const N: usize>(copy: &mut impl Read) -> io::Result<[u8; N]> {
 fn checked(mut payload: &[u8]) -> Result<u64, CopyError> {
     let mut count = 0;
     while !payload.is_empty() {
-        let write = next_write(&mut payload).filter(|write| write.value.is_some() && write.tree != Tree::Log);
+        let write =
+            next_write(&mut payload).filter(|write| write.value.is_some() && write.tree != Tree::History);
         write.ok_or(CopyError::Damaged("a write"))?;
         count += 1;
     }

@@ -36,27 +36,29 @@ pub enum StoreError {
         what: String,
     },
     /// A change is missing: it was lost after it was acknowledged.
-    #[error("the change log has a gap: {found} follows {after}; nothing was changed. Restore a backup")]
-    LogGap {
+    #[error(
+        "the history of changes has a gap: {found} follows {after}; nothing was changed. Restore a backup"
+    )]
+    HistoryGap {
         /// The last number before the gap.
         after: Sequence,
         /// The first number after it.
         found: Sequence,
     },
-    /// The log does not end at the high-water mark.
+    /// The history does not end at the high-water mark.
     #[error(
-        "the change log ends at {last}, but {mark} changes were acknowledged; \
+        "the history of changes ends at {last}, but {high_water} changes were acknowledged; \
          nothing was changed. Restore a backup"
     )]
-    LogEnd {
-        /// The last number in the log.
+    HistoryEnd {
+        /// The last number in the history.
         last: Sequence,
         /// The high-water mark.
-        mark: Sequence,
+        high_water: Sequence,
     },
     /// The content of a collection is not what its digest says.
     #[error(
-        "the collection {collection} is damaged: {what}. Nothing was changed. Start a server of a cluster \
+        "the collection {collection} is damaged: {what}. Nothing was changed. Start a replica \
          with an empty data directory; on a single server restore a backup, or see `lookalike repair --help`"
     )]
     Differs {

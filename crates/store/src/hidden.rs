@@ -1,4 +1,4 @@
-//! Collections of a cluster that are being filled and are not visible yet.
+//! Collections of a replica that are being filled and are not visible yet.
 //!
 //! `meta` has an entry for each of them, which is part of a copy of the store. Its number is also listed as
 //! that of a deleted collection, as in a single server: what does not know the entry removes the rows.
@@ -83,7 +83,7 @@ impl HiddenRecord {
 }
 
 impl Store {
-    /// The collections that are being filled through the log of the cluster.
+    /// The collections that are being filled through the shared log.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.

@@ -1,10 +1,11 @@
 //! Commits and background work: batches pass through the journal; two threads flush memtables, compact
-//! trees (`compaction`), and delete journal segments that the trees no longer need.
+//! trees (`compaction`), and delete journal files that the trees no longer need.
 //!
 //! *Invariants*
-//! - The order of a commit: journal, sync, mark, trees. A view sees a batch only after all of these.
+//! - The order of a commit: journal, sync, high-water mark, trees. A view sees a batch only after all of
+//!   these.
 //! - The order of a checkpoint: seal the memtables at some record, flush them, write the manifest, and only
-//!   then delete the journal segments up to that record. A crash between two steps leaves more to replay,
+//!   then delete the journal files up to that record. A crash between two steps leaves more to replay,
 //!   never less.
 //! - After a write or a sync that failed, nothing is written until the store is opened again. A full disk
 //!   is no such failure: nothing was appended, memtables stay in memory, and the work is retried.
@@ -90,7 +91,7 @@ pub(super) struct Core {
     failed: Mutex<Option<String>>,
     /// Whether memtables could not be flushed because the disk was full.
     stuck: AtomicBool,
-    /// Whether the disk had no space for the next journal segment.
+    /// Whether the disk had no space for the next journal file.
     journal_full: AtomicBool,
     /// Whether the disk has no space for a compaction.
     pub(super) crowded: AtomicBool,
@@ -272,9 +273,9 @@ impl Core {
         Ok(())
     }
 
-    /// Flushes all memtables, and deletes the journal segments that are no longer needed.
+    /// Flushes all memtables, and deletes the journal files that are no longer needed.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
-        // One at a time: the manifest of an older checkpoint, written last, would require segments that are
+        // One at a time: the manifest of an older checkpoint, written last, would require files that are
         // deleted.
         let mut checkpointed = self.checkpointed.lock();
         let (through, removed) = {
@@ -297,10 +298,10 @@ impl Core {
             journal.retire(through)
         };
         for path in retired {
-            // The next start skips a segment that could not be deleted.
+            // The next start skips a file that could not be deleted.
             if let Err(error) = fs::remove_file(&path) {
                 let path = path.display();
-                tracing::warn!(%error, %path, "a journal segment that is not needed could not be deleted");
+                tracing::warn!(%error, %path, "a journal file that is not needed could not be deleted");
             }
         }
         Ok(())
@@ -310,9 +311,9 @@ impl Core {
     pub(super) fn turn(&self) -> Result<(), StoreError> {
         let clears_removed = self.should_clear_removed();
         if clears_removed {
-            // Otherwise the removed rows would stay in the active segment, which a checkpoint does not
+            // Otherwise the removed rows would stay in the active file, which a checkpoint does not
             // delete.
-            self.journal.lock().end_segment();
+            self.journal.lock().end_file();
         }
         let relieving = self.relieving.swap(false, Ordering::Relaxed);
         let is_over = self.journal.lock().bytes() > self.journal_limit;

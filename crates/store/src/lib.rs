@@ -1,9 +1,10 @@
-//! The durable store: collections, document rows, posting lists from hash to ids, and the change log.
+//! The durable store: collections, document rows, posting lists from hash to ids, and the history.
 //!
 //! ```text
 //! DIR/LOCK        held by the process that has the store open
 //! DIR/MANIFEST    the id of the store, and the first journal record that is needed
-//! DIR/journal/    every batch, until the trees have it on disk; the mark of the last acknowledged record
+//! DIR/journal/    every batch, until the trees have it on disk; the high-water mark is the number of the last
+//!                 acknowledged record
 //! DIR/meta/ rows/ postings/ shared/ log/ expiries/ grams/ shared_grams/ clusters/ marks/
 //!                 the trees
 //! ```
@@ -14,8 +15,8 @@
 //! - No data is changed before it is verified: [`Store::open`] refuses a store in which a file is damaged,
 //!   missing or older than the others. The error names the file, and the store stays as it is. Without
 //!   [`StoreSettings::verify`] the content of tables and blob files is not checked.
-//! - The log is contiguous: the change after sequence number s is s + 1. Each batch stores the number of
-//!   its last change as the high-water mark; [`Store::open`] refuses a log with a gap.
+//! - The history is contiguous: the change after sequence number s is s + 1. Each batch stores the number of
+//!   its last change as the high-water mark; [`Store::open`] refuses a history with a gap.
 //!
 //! One task at a time may write; any number may read. Calls block: keep them off the async workers.
 //!
@@ -85,13 +86,13 @@ use manifest::Manifest;
 use room::Room;
 use trees::{NAMES, Tree, Trees, Writes};
 
-/// Number of segments in a full journal. Records that are no longer needed are deleted a segment at a time.
-const SEGMENTS: u64 = 8;
-/// Bytes of a segment.
-const LEAST_SEGMENT: u64 = 16 << 10;
-const MOST_SEGMENT: u64 = 8 << 20;
-/// The disk reserve holds this many segments, unless that makes a segment smaller than `LEAST_OF_RESERVE`.
-const SEGMENTS_IN_RESERVE: u64 = 4;
+/// Number of files in a full journal. Records that are no longer needed are deleted a file at a time.
+const FILES: u64 = 8;
+/// Bytes of a file of the journal.
+const LEAST_FILE: u64 = 16 << 10;
+const MOST_FILE: u64 = 8 << 20;
+/// The disk reserve holds this many files, unless that makes a file smaller than `LEAST_OF_RESERVE`.
+const FILES_IN_RESERVE: u64 = 4;
 const LEAST_OF_RESERVE: u64 = 256 << 10;
 
 /// Settings of a store.
@@ -130,9 +131,7 @@ impl Store {
         let lock = lock(dir)?;
         let manifest = match (Manifest::read(dir)?, new) {
             (Some(manifest), _) => manifest,
-            (None, Some(number)) if !journal::has_segments(&dir.join("journal")) => {
-                make(dir, settings, number)?
-            }
+            (None, Some(number)) if !journal::has_files(&dir.join("journal")) => make(dir, settings, number)?,
             (None, _) => return Err(verify::missing(&Manifest::path(dir))),
         };
         let journal_dir = dir.join("journal");
@@ -163,10 +162,11 @@ impl Store {
             tracing::info!(batches = replayed, "the journal was replayed");
         }
         let room = Room::new(dir.to_path_buf(), settings.reserve_bytes);
-        // The reserve must hold the next segment, or writes would be refused before the reserve is reached.
-        let most = (room.reserve() / SEGMENTS_IN_RESERVE).clamp(LEAST_OF_RESERVE, MOST_SEGMENT);
-        let segment = (settings.journal_bytes / SEGMENTS).clamp(LEAST_SEGMENT, most);
-        let journal = Journal::open(&journal_dir, manifest.store, segment, scan)?;
+        // The reserve must hold the next file of the journal, or writes would be refused before the reserve
+        // is reached.
+        let most = (room.reserve() / FILES_IN_RESERVE).clamp(LEAST_OF_RESERVE, MOST_FILE);
+        let file_bytes = (settings.journal_bytes / FILES).clamp(LEAST_FILE, most);
+        let journal = Journal::open(&journal_dir, manifest.store, file_bytes, scan)?;
         let core = Arc::new(Core::new(
             dir.to_path_buf(),
             &manifest,
@@ -177,7 +177,7 @@ impl Store {
             lock,
         ));
         let store = Store { core: Arc::clone(&core), keeper: Mutex::new(None) };
-        store.check_log()?;
+        store.check_history()?;
         *store.keeper.lock() = Some(Keeper::start(core).map_err(failed("opened: it cannot start a thread"))?);
         Ok(store)
     }
@@ -220,7 +220,7 @@ impl Store {
     /// must not write afterwards.
     pub fn close(&self) {
         drop(self.keeper.lock().take());
-        self.core.journal.lock().end_segment();
+        self.core.journal.lock().end_file();
         if self.core.failure().is_none()
             && let Err(error) = self.core.checkpoint()
         {
@@ -319,18 +319,18 @@ impl Store {
         Ok(Sequence(self.number(HIGH_WATER)?.unwrap_or(0)))
     }
 
-    /// The number of the last change that was trimmed from the log.
+    /// The number of the last change that was trimmed from the history.
     pub fn trimmed(&self) -> Result<Sequence, StoreError> {
         Ok(Sequence(self.number(TRIMMED)?.unwrap_or(0)))
     }
 
-    /// The changes after `after`, in order. The log must not be trimmed past `after`.
+    /// The changes after `after`, in order. The history must not be trimmed past `after`.
     pub fn changes_after(
         &self,
         after: Sequence,
     ) -> impl Iterator<Item = Result<(Sequence, Change), StoreError>> + use<> {
-        self.log_entries()
-            .flat_map(|entry| match entry {
+        self.history()
+            .flat_map(|part| match part {
                 Ok((first, changes)) => changes
                     .into_iter()
                     .zip(first.0..)
@@ -346,17 +346,17 @@ impl Store {
         Ok(Batch::new(self, self.high_water()?))
     }
 
-    /// Deletes log entries whose changes all have numbers up to `through`.
-    pub fn trim_log(&self, through: Sequence) -> Result<(), StoreError> {
+    /// Deletes the parts of the history whose changes all have numbers up to `through`.
+    pub fn trim_history(&self, through: Sequence) -> Result<(), StoreError> {
         let mut writes = Writes::default();
         let mut trimmed = None;
-        for entry in self.log_entries() {
-            let (first, changes) = entry?;
+        for part in self.history() {
+            let (first, changes) = part?;
             let last = Sequence(first.0 + changes.len() as u64 - 1);
             if last > through {
                 break;
             }
-            writes.remove(Tree::Log, first.0.to_be_bytes());
+            writes.remove(Tree::History, first.0.to_be_bytes());
             trimmed = Some(last);
         }
         if let Some(last) = trimmed {
@@ -450,25 +450,26 @@ impl Store {
         self.core.trees.views.at_newest(|now| tree.prefix(prefix, now, None))
     }
 
-    fn log_entries(&self) -> impl Iterator<Item = Result<(Sequence, Vec<Change>), StoreError>> + use<> {
-        self.prefix(Tree::Log, b"").map(|entry| {
+    /// The history: the changes of each batch, with the number of the first.
+    fn history(&self) -> impl Iterator<Item = Result<(Sequence, Vec<Change>), StoreError>> + use<> {
+        self.prefix(Tree::History, b"").map(|entry| {
             let (key, value) = entry.into_inner()?;
             Ok((Sequence(codec::read_number(&key)?), codec::read_changes(&value)?))
         })
     }
 
-    /// Invariant: the log has every number from the trim mark to the high-water mark.
-    fn check_log(&self) -> Result<(), StoreError> {
+    /// Invariant: the history has every number after the trimmed ones to the last durable one.
+    fn check_history(&self) -> Result<(), StoreError> {
         let mut last = self.trimmed()?;
-        for entry in self.log_entries() {
-            let (first, changes) = entry?;
+        for part in self.history() {
+            let (first, changes) = part?;
             if first != last.next() {
-                return Err(StoreError::LogGap { after: last, found: first });
+                return Err(StoreError::HistoryGap { after: last, found: first });
             }
             last = Sequence(last.0 + changes.len() as u64);
         }
-        let mark = self.high_water()?;
-        if last == mark { Ok(()) } else { Err(StoreError::LogEnd { last, mark }) }
+        let high_water = self.high_water()?;
+        if last == high_water { Ok(()) } else { Err(StoreError::HistoryEnd { last, high_water }) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The position of a store in the log of its cluster.
+//! The position of a store in the shared log.
 //!
 //! The position is written in the batch with the effect of an entry, so a store has the effect of exactly the
 //! entries up to it. Entries without an effect do not move it, unless documents expire after them; they may
@@ -17,7 +17,7 @@ use super::trees::Tree;
 /// The key in the tree `meta`.
 const KEY: &[u8] = b"log_position";
 
-/// The last entry of a cluster's log whose effect a store has.
+/// The last entry of the shared log whose effect a store has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPosition {
     /// The position of the entry; 0 if there is none.
@@ -27,7 +27,7 @@ pub struct LogPosition {
 }
 
 impl Batch<'_> {
-    /// Records that the batch is the effect of an entry of a cluster's log.
+    /// Records that the batch is the effect of an entry of the shared log.
     pub fn record_position(&mut self, position: LogPosition) {
         let value = [position.entry, position.next_place].map(u64::to_be_bytes).concat();
         self.writes.insert(Tree::Meta, KEY, value);
@@ -35,7 +35,7 @@ impl Batch<'_> {
 }
 
 impl Store {
-    /// The last entry of a cluster's log whose effect the store has; `None` if it has none.
+    /// The last entry of the shared log whose effect the store has; `None` if it has none.
     ///
     /// # Errors
     /// [`StoreError`] if the store cannot be read.

@@ -55,7 +55,7 @@ pub(super) enum Tree {
     Rows = 1,
     PostingLists = 2,
     SharedPostings = 3,
-    Log = 4,
+    History = 4,
     Expiries = 5,
     GramLists = 6,
     SharedGrams = 7,
@@ -68,7 +68,7 @@ pub(super) const ALL: [Tree; TREES] = [
     Tree::Rows,
     Tree::PostingLists,
     Tree::SharedPostings,
-    Tree::Log,
+    Tree::History,
     Tree::Expiries,
     Tree::GramLists,
     Tree::SharedGrams,
@@ -345,7 +345,7 @@ fn configured(tree: Tree, config: Config) -> Config {
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None)),
         Tree::Meta
         | Tree::SharedPostings
-        | Tree::Log
+        | Tree::History
         | Tree::Expiries
         | Tree::SharedGrams
         | Tree::Clusters

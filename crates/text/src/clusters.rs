@@ -5,7 +5,7 @@
 //! number is one cluster. Everything that is no letter, digit or mark is dropped.
 //!
 //! Guarantees: the clusters of a text depend on no dictionary, and a changed letter changes at most
-//! three of them: its own and those beside it. Not here: words, which the dictionaries of `segment` find.
+//! three of them: its own and those beside it. Not here: words, which the dictionaries of `words` find.
 
 use icu_properties::CodePointSetData;
 use icu_properties::props::LogicalOrderException;

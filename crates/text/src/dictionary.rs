@@ -13,7 +13,7 @@ use jieba_rs::Jieba;
 
 use super::cppjieba;
 use super::lexicon::Lexicon;
-use super::segment::NewWords;
+use super::words::NewWords;
 
 static PACKED: &[u8] = include_bytes!("../assets/words.txt.gz");
 /// The differences of cppjieba's edition: `-` before a word that it does not have, `+` before a word of its

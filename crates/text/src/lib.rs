@@ -30,13 +30,13 @@ mod page;
 mod prepare;
 mod remembered;
 mod runs;
-mod segment;
 mod simplify;
 mod tokens;
 mod tree;
 mod trie;
 mod visible;
 mod word_diff;
+mod words;
 
 pub use charset::{CharsetOf, Decoded, WrongBytes, decode, detect, named};
 pub use clusters::clusters;
@@ -46,11 +46,11 @@ pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use remembered::{CutsWords, Remembered};
 pub use runs::{Run, System, runs};
-pub use segment::{NewWords, is_word_character, words};
 pub use simplify::simplified;
 pub use tokens::tokens;
 pub use visible::visible_text;
 pub use word_diff::{Change, word_diff};
+pub use words::{NewWords, is_word_character, words};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,12 +1,12 @@
 //! The words of a text, for two recipes that need the same ones: they are cut once and read again.
 //!
-//! Not here: the cut (`segment`).
+//! Not here: the cut (`words`).
 
 use std::cell::RefCell;
 
 use super::dictionary::Dictionary;
 use super::runs::{Run, System};
-use super::segment::{NewWords, words};
+use super::words::{NewWords, words};
 
 /// What cuts runs into words.
 pub trait CutsWords {

@@ -6,7 +6,7 @@
 
 use super::class::Class;
 use super::dictionary::Dictionary;
-use super::segment::NewWords;
+use super::words::NewWords;
 
 /// The tokens of a text, in order; their concatenation is the text.
 pub fn tokens(text: &str) -> Vec<&str> {

@@ -1,6 +1,6 @@
 //! The comparison of two texts word by word.
 //!
-//! The equal and removed segments are the first text, the equal and added ones the second. Of texts with up
+//! The equal and removed parts are the first text, the equal and added ones the second. Of texts with up
 //! to 8,000 tokens each, the fewest possible tokens are removed and added. Work and memory are bounded by the
 //! lengths of the texts, and the result depends on the texts alone: no clock ends the search.
 //!
@@ -18,12 +18,12 @@ use super::tokens::tokens;
 
 /// The lengths of the sequences that divide long stretches, in tokens.
 const GRAMS: [usize; 3] = [16, 4, 1];
-/// Maximum number of equal segments. Of more, the shortest ones count as changed.
-const SEGMENTS: usize = 8_000;
+/// Maximum number of equal parts. Of more, the shortest ones count as changed.
+const PARTS: usize = 8_000;
 /// A table of 8 MiB for a stretch, and some 30 ms for all of them.
 const LIMITS: Limits = Limits { cells: 1 << 26, total: 1 << 30 };
 
-/// A segment of a word-by-word comparison.
+/// A part of a word-by-word comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// It is in both texts.
@@ -62,10 +62,10 @@ struct Equal {
     len: usize,
 }
 
-/// Leaves out the shortest equal stretches until there are at most [`SEGMENTS`].
+/// Leaves out the shortest equal stretches until there are at most [`PARTS`].
 fn drop_shortest(found: &mut Vec<Equal>) {
     let mut least = 1;
-    while found.len() > SEGMENTS {
+    while found.len() > PARTS {
         least *= 2;
         found.retain(|equal| equal.len >= least);
     }
@@ -104,7 +104,7 @@ fn beginning(before: &[&str]) -> u8 {
     }
 }
 
-/// The segments that these equal stretches divide the texts into.
+/// The parts that these equal stretches divide the texts into.
 fn changes(a: &[&str], b: &[&str], found: &[Equal]) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut push = |tokens: &[&str], change: fn(String) -> Change| {
@@ -370,7 +370,7 @@ mod tests {
         }
     }
 
-    /// Both texts, put together from the segments.
+    /// Both texts, put together from the parts.
     fn joined(changes: &[Change]) -> [String; 2] {
         let [mut a, mut b] = [String::new(), String::new()];
         for change in changes {
@@ -427,7 +427,7 @@ mod tests {
         }
 
         #[test]
-        fn segments_are_both_texts(a in "[ab 船。\\n]{0,80}", b in "[ab 船。\\n]{0,80}") {
+        fn the_parts_are_both_texts(a in "[ab 船。\\n]{0,80}", b in "[ab 船。\\n]{0,80}") {
             let changes = word_diff(&a, &b);
             prop_assert_eq!(joined(&changes), [a, b]);
             let is_equal = |change: &Change| matches!(change, Change::Equal(_));
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_1_mib_made_to_be_slow_stay_whole_and_have_few_segments() {
+    fn texts_of_1_mib_made_to_be_slow_stay_whole_and_have_few_parts() {
         let numbered = |seed: usize, most: usize| -> String {
             let word = |n: usize| (n ^ seed).wrapping_mul(0x9E37_79B9) >> 7 & most;
             (0..(1 << 20) / 8).map(|n| format!("{:<7} ", format!("w{}", word(n)))).collect()
@@ -477,8 +477,8 @@ mod tests {
         ];
         for (name, [a, b]) in texts {
             let changes = word_diff(&a, &b);
-            println!("{name}: {} segments", changes.len());
-            assert!(changes.len() <= 3 * SEGMENTS + 2, "{name}: {} segments", changes.len());
+            println!("{name}: {} parts", changes.len());
+            assert!(changes.len() <= 3 * PARTS + 2, "{name}: {} parts", changes.len());
             assert!(joined(&changes) == [a, b], "{name}");
         }
     }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::super::Failure;
 use super::progress::Saved;
-use super::queue::{Entry, Queue, What};
+use super::queue::{Item, Queue, What};
 use super::report::{Report, Reported};
 use crate::client::Refusal;
 use crate::http::CharsetOut;
@@ -93,11 +93,11 @@ impl Answers {
     /// [`Failure`] if no such line was sent, or the report cannot be written.
     pub(super) fn take(&mut self, queue: &Queue, index: u64, answer: &Answer) -> Result<(), Failure> {
         self.pass(queue, index)?;
-        let entry = queue.pop_before(index + 1).filter(|entry| matches!(entry.what, What::Sent { .. }));
-        let entry = entry.ok_or_else(|| {
+        let item = queue.pop_before(index + 1).filter(|item| matches!(item.what, What::Sent { .. }));
+        let item = item.ok_or_else(|| {
             Failure::new("the server's answer cannot be matched: it names a line that was not sent, or twice")
         })?;
-        self.settle(entry, Some(answer))
+        self.settle(item, Some(answer))
     }
 
     /// Takes the records before this place in the request that have no answer.
@@ -105,8 +105,8 @@ impl Answers {
     /// # Errors
     /// [`Failure`] if the report cannot be written.
     pub(super) fn pass(&mut self, queue: &Queue, end: u64) -> Result<(), Failure> {
-        while let Some(entry) = queue.pop_before(end) {
-            self.settle(entry, None)?;
+        while let Some(item) = queue.pop_before(end) {
+            self.settle(item, None)?;
         }
         Ok(())
     }
@@ -144,8 +144,8 @@ impl Answers {
         self.bar.set_message(format!("{}, {rate:.0}/s", counted(done, "document")));
     }
 
-    fn settle(&mut self, entry: Entry, answer: Option<&Answer>) -> Result<(), Failure> {
-        let Entry { number, file, line, passed, what } = entry;
+    fn settle(&mut self, item: Item, answer: Option<&Answer>) -> Result<(), Failure> {
+        let Item { number, file, line, passed, what } = item;
         self.bar.set_position(passed);
         self.saved.progress.lines = number;
         let place = Reported {

@@ -13,7 +13,7 @@ use lookalike_files::Unread;
 
 /// A record, or the end of a file that cannot be read further.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct Item {
     /// Its number among all records of all files, from 1.
     pub(super) number: u64,
     pub(super) file: Arc<str>,
@@ -34,25 +34,25 @@ pub(super) enum What {
 
 /// The queue of the reader and the receiver.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queue(Arc<Mutex<VecDeque<Entry>>>);
+pub(super) struct Queue(Arc<Mutex<VecDeque<Item>>>);
 
 impl Queue {
-    pub(super) fn push(&self, entry: Entry) {
-        self.0.lock().push_back(entry);
+    pub(super) fn push(&self, item: Item) {
+        self.0.lock().push_back(item);
     }
 
     /// The number of lines whose places are before `end`.
     pub(super) fn sent_before(&self, end: u64) -> u64 {
-        let is_before = |entry: &&Entry| matches!(entry.what, What::Sent { index, .. } if index < end);
+        let is_before = |item: &&Item| matches!(item.what, What::Sent { index, .. } if index < end);
         self.0.lock().iter().filter(is_before).count() as u64
     }
 
     /// Removes the first record, if it is not sent or its place is before `end`.
-    pub(super) fn pop_before(&self, end: u64) -> Option<Entry> {
-        let mut entries = self.0.lock();
-        match entries.front()?.what {
+    pub(super) fn pop_before(&self, end: u64) -> Option<Item> {
+        let mut items = self.0.lock();
+        match items.front()?.what {
             What::Sent { index, .. } if index >= end => None,
-            _ => entries.pop_front(),
+            _ => items.pop_front(),
         }
     }
 }

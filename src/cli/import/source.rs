@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::super::{Failure, tell};
 use super::progress::is_progress;
-use super::queue::{Entry, Queue, What};
+use super::queue::{Item, Queue, What};
 use super::shape::{Line, Shape};
 use crate::http::ExportHeader;
 use lookalike_files::{
@@ -221,7 +221,7 @@ impl Sending<'_> {
         let sent = || What::Sent { index: self.index, id: own.id.take(), is_mapped, charset };
         if let Some(what) = what.or_else(|| is_sent.then(sent)) {
             let passed = self.source.passed.load(Ordering::Relaxed);
-            self.source.queue.push(Entry { number: self.number, file: Arc::clone(file), line, passed, what });
+            self.source.queue.push(Item { number: self.number, file: Arc::clone(file), line, passed, what });
         }
         self.add(&own.bytes);
     }

@@ -299,8 +299,8 @@ pub(in crate::http) struct StatsOut {
     disk_bytes: u64,
     /// The number of the last durable change.
     sequence: u64,
-    /// The number of changes in the log that the oldest kept snapshot does not contain.
-    log_entries: u64,
+    /// The number of changes in the history that the oldest kept snapshot does not contain.
+    history_changes: u64,
     /// The number of operations that wait to be written.
     queued_operations: u64,
     /// The memory of the process.
@@ -308,12 +308,12 @@ pub(in crate::http) struct StatsOut {
     /// The newest snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<SnapshotOut>,
-    /// How far the server is in the log of its cluster; absent on a single server.
+    /// How far the server is in the shared log; absent on a single server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) cluster: Option<FollowingOut>,
+    pub(in crate::http) replica: Option<FollowingOut>,
 }
 
-/// How far a server of a cluster is.
+/// How far a replica is.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Following)]
 pub(in crate::http) struct FollowingOut {
@@ -342,11 +342,11 @@ impl StatsOut {
             answered_distances: answered.collect(),
             disk_bytes: stats.disk_bytes,
             sequence: stats.sequence.0,
-            log_entries: stats.log_entries,
+            history_changes: stats.history_changes,
             queued_operations: stats.queued_operations,
             memory: memory.into(),
             snapshot: stats.snapshot.map(|snapshot| SnapshotOut::new(snapshot, now_ms)),
-            cluster: None,
+            replica: None,
         }
     }
 }
@@ -396,7 +396,7 @@ impl From<Memory> for MemoryOut {
 pub(in crate::http) struct SnapshotOut {
     /// The name of its file.
     name: String,
-    /// The number of the last change before it was begun. A start replays the log after this change.
+    /// The number of the last change before it was begun. A start replays the history after this change.
     sequence: u64,
     /// Its size in bytes.
     bytes: u64,

@@ -15,7 +15,7 @@ use crate::service::{
     Limits, SharedPassage, Side,
 };
 
-/// Maximum number of characters of an equal segment or passage. Of a longer one, the middle is omitted.
+/// Maximum number of characters of an equal part or passage. Of a longer one, the middle is omitted.
 const EQUAL_CHARS: usize = 200;
 
 /// Two sides to compare.
@@ -32,7 +32,7 @@ pub(in crate::http) struct CompareIn {
     /// The distance up to which they match. Default: that of the collection, or of the profile if one is
     /// named.
     pub(in crate::http) k: Option<u32>,
-    /// Whether the equal segments of `diff` are whole. Default: false, the middle of a long one is omitted.
+    /// Whether the equal parts of `diff` are whole. Default: false, the middle of a long one is omitted.
     #[serde(default)]
     pub(in crate::http) whole_diff: bool,
 }
@@ -115,7 +115,7 @@ pub(in crate::http) struct ComparisonOut {
     /// The comparison of the features, if both texts are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<FeaturesOut>,
-    /// The word-by-word comparison, if both texts are available: the equal and removed segments are the text
+    /// The word-by-word comparison, if both texts are available: the equal and removed parts are the text
     /// of `a`, the equal and added ones that of `b`. If both have up to 8,000 words, marks and spaces, the
     /// fewest possible are removed and added.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -276,14 +276,14 @@ pub(in crate::http) struct DifferingFeatureOut {
     weights: [f64; 2],
 }
 
-/// A segment of a word-by-word comparison.
+/// A part of a word-by-word comparison.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "change", rename_all = "lowercase")]
 #[schema(as = Change)]
 pub(in crate::http) enum ChangeOut {
     /// Both texts have it.
     Equal {
-        /// The segment; if it has more than 200 characters, its first and last 100, unless `whole_diff` is
+        /// The part; if it has more than 200 characters, its first and last 100, unless `whole_diff` is
         /// true.
         text: String,
         /// The number of characters that are omitted between these, if there are any.
@@ -292,18 +292,18 @@ pub(in crate::http) enum ChangeOut {
     },
     /// Only `a` has it.
     Removed {
-        /// The segment.
+        /// The part.
         text: String,
     },
     /// Only `b` has it.
     Added {
-        /// The segment.
+        /// The part.
         text: String,
     },
 }
 
 impl ComparisonOut {
-    /// The comparison on the wire. `is_whole` tells whether equal segments are whole.
+    /// The comparison on the wire. `is_whole` tells whether equal parts are whole.
     pub(in crate::http) fn new(compared: Comparison, is_whole: bool) -> ComparisonOut {
         let change = |change| ChangeOut::new(change, is_whole);
         let is_match = compared.matches();

@@ -161,7 +161,7 @@ impl Appender {
 
     /// Records how long the log took for an entry.
     fn record_time(&mut self, took: Duration) {
-        metrics::histogram!("lookalike_cluster_append_seconds").record(took);
+        metrics::histogram!("lookalike_replica_append_seconds").record(took);
         if took >= SLOW && self.warned.is_none_or(|last| last.elapsed() >= WARN_AGAIN) {
             self.warned = Some(Instant::now());
             let ms = took.as_millis() as u64;
@@ -185,7 +185,7 @@ impl Appender {
 
 fn tell(replies: Replies, error: LogError) {
     if !matches!(error, LogError::TooLarge { .. }) {
-        tracing::warn!(%error, "a write was not appended to the log of the cluster");
+        tracing::warn!(%error, "a write was not appended to the shared log");
     }
     let error = EngineError::from(error);
     replies.fail(|| match &error {

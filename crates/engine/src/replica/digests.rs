@@ -1,4 +1,4 @@
-//! Digests of the state of a server of a cluster, by which servers are compared.
+//! Digests of the state of a replica, by which servers are compared.
 //!
 //! A server notes its digest at every entry without work. Such an entry is in no group with others, and what
 //! has expired at its time is removed before it, so the documents of all servers are the same there. It is
@@ -7,7 +7,7 @@
 //! *Guarantees*: two servers that applied the same entries note equal digests, however the entries were
 //! grouped, and whatever was restarted or copied.
 //!
-//! *Absent*: the comparison (`cluster/agreement`), and the sum of a collection (`store`).
+//! *Absent*: the comparison (`replicas/agreement`), and the sum of a collection (`store`).
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! An entry of a cluster's log: commands of one server, and everything that their effect depends on besides
+//! An entry of the shared log: commands of one server, and everything that their effect depends on besides
 //! the state before them.
 //!
 //! ```text

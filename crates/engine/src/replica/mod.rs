@@ -1,4 +1,4 @@
-//! A server of a cluster: its writes go through a log that all servers share, and each server applies it.
+//! A replica: its writes go through a log that all servers share, and each server applies it.
 //!
 //! The state of a server is a function of the entries up to its position (state-machine replication). An
 //! entry has everything that its effect depends on besides the state before it: times, ids, defaults. So all
@@ -16,7 +16,7 @@
 //! - Documents that have expired at the time of an entry are removed before it. That time never decreases.
 //! - After an entry without work ([`Engine::pass_time`]) the digests of all servers are equal.
 //!
-//! *Absent*: where the log is kept (`log`) and which servers exist (`cluster`).
+//! *Absent*: where the log is kept (`log`) and which servers exist (`replicas`).
 
 mod appender;
 mod apply;
@@ -56,10 +56,10 @@ use lookalike_log::{Log, LogError, MAX_PAYLOAD};
 use lookalike_store::{Digest, LogPosition, Store, StoreError};
 use replies::Pending;
 
-/// What makes an engine a server of a cluster.
+/// What makes an engine a replica.
 #[derive(Clone)]
 pub struct Membership {
-    /// The log of the cluster.
+    /// The shared log.
     pub log: Arc<dyn Log>,
     /// Identifies this start of the server among all starts of all servers.
     pub origin: u128,
@@ -67,7 +67,7 @@ pub struct Membership {
     pub server: String,
 }
 
-/// How far a server of a cluster is.
+/// How far a replica is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaState {
     /// The position of the last entry that it has applied.
@@ -87,7 +87,7 @@ pub struct Trouble {
     pub is_trimmed: bool,
 }
 
-/// What the parts of a server of a cluster share.
+/// What the parts of a replica share.
 pub(super) struct Following {
     log: Arc<dyn Log>,
     /// The writes of this server that are not answered.
@@ -105,7 +105,7 @@ pub(super) struct Following {
     tasks: Mutex<Option<[JoinHandle<()>; 2]>>,
 }
 
-/// The writer's state of a server of a cluster.
+/// The writer's state of a replica.
 pub(super) struct Replica {
     /// This start of the server.
     origin: u128,
@@ -171,11 +171,11 @@ impl Replica {
     }
 }
 
-/// Checks that a store may be that of a server of a cluster, or of a single one. In a cluster, compares the
-/// collections with their digests if `checks_digests`. Returns the state of a server of a cluster.
+/// Checks that a store may be that of a replica, or of a single one. On a replica, compares the
+/// collections with their digests if `checks_digests`. Returns the state of a replica.
 ///
 /// # Errors
-/// [`OpenError::Cluster`] if it is the other kind, [`OpenError::Store`] if it is damaged.
+/// [`OpenError::Replica`] if it is the other kind, [`OpenError::Store`] if it is damaged.
 pub(super) fn check(
     path: &Path,
     store: &Store,
@@ -184,7 +184,7 @@ pub(super) fn check(
 ) -> Result<Option<Replica>, OpenError> {
     let has_position = store.log_position()?.is_some();
     let is_new = store.high_water()?.0 == 0;
-    let refuse = |what, way_out| Err(OpenError::Cluster { path: path.to_path_buf(), what, way_out });
+    let refuse = |what, way_out| Err(OpenError::Replica { path: path.to_path_buf(), what, way_out });
     match membership {
         Some(membership) if has_position || is_new => {
             if checks_digests {
@@ -197,8 +197,8 @@ pub(super) fn check(
             "start with an empty directory, and import an export of the collections",
         ),
         None if has_position => refuse(
-            "a server of a cluster, which would miss the writes of the others",
-            "start it with --cluster, or restore a backup into an empty directory",
+            "a replica, which would miss the writes of the others",
+            "start it with --shared-log, or restore a backup into an empty directory",
         ),
         None => Ok(None),
     }
@@ -247,7 +247,7 @@ impl Following {
 
     /// Records why this server follows the log no further.
     fn stop(&self, shared: &Shared, reason: String, is_trimmed: bool) {
-        tracing::error!(%reason, "this server follows the log of the cluster no further");
+        tracing::error!(%reason, "this server follows the shared log no further");
         *self.trouble.lock() = Some(Trouble { reason: reason.clone(), is_trimmed });
         shared.set_read_only(reason);
     }
@@ -262,7 +262,7 @@ impl Following {
 }
 
 impl Engine {
-    /// How far this server of a cluster is; `None` for a single server.
+    /// How far this replica is; `None` for a single server.
     pub fn replica(&self) -> Option<ReplicaState> {
         let following = self.following.as_ref()?;
         let (position, _) = *self.shared.position.borrow();
@@ -327,7 +327,7 @@ impl From<LogError> for EngineError {
         match error {
             LogError::Unknown(_) => EngineError::Unknown(error.to_string()),
             LogError::TooLarge { bytes } => EngineError::TooLarge(format!(
-                "the write takes {bytes} bytes in the log of the cluster, and an entry has at most \
+                "the write takes {bytes} bytes in the shared log, and an entry has at most \
                  {MAX_PAYLOAD}: shorten the text, or create the collection with \"keep_text\": false"
             )),
             other => EngineError::LogUnavailable(other.to_string()),

@@ -103,7 +103,7 @@ async fn writes_in_the_log_that_the_store_does_not_take_have_an_unknown_outcome(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_data_of_a_single_server_and_of_a_server_of_a_cluster_are_not_mixed() {
+async fn the_data_of_a_single_server_and_of_a_replica_are_not_mixed() {
     let (log, dir) = (TestLog::default(), TempDir::new().unwrap());
     let server = open(dir.path(), &log, 1).unwrap();
     create(&server, 1).await.unwrap();
@@ -111,14 +111,14 @@ async fn the_data_of_a_single_server_and_of_a_server_of_a_cluster_are_not_mixed(
     drop(server);
     wait_until_closed(&dir.path().join("store")).unwrap();
     let alone = |dir: &Path| Engine::open(dir, settings(), pool(), &Progress::default(), None);
-    assert!(matches!(alone(dir.path()), Err(OpenError::Cluster { .. })));
+    assert!(matches!(alone(dir.path()), Err(OpenError::Replica { .. })));
     let dir = TempDir::new().unwrap();
     let single = alone(dir.path()).unwrap();
     create(&single, 1).await.unwrap();
     single.close(Duration::from_secs(5)).await;
     drop(single);
     wait_until_closed(&dir.path().join("store")).unwrap();
-    assert!(matches!(open(dir.path(), &log, 2), Err(OpenError::Cluster { .. })));
+    assert!(matches!(open(dir.path(), &log, 2), Err(OpenError::Replica { .. })));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,7 +18,7 @@ use lookalike_hash::{CollectionId, Hash, Sequence, U256, Width};
 const SUFFIX: &str = ".snapshot";
 /// The suffix of a snapshot until it is whole. [`retain`] deletes the ones that a crash left.
 const PARTIAL: &str = ".partial";
-/// The suffix of a snapshot that belongs to another log.
+/// The suffix of a snapshot that belongs to another history.
 const ASIDE: &str = "unfit";
 const BUFFER: usize = 1 << 20;
 
@@ -27,7 +27,7 @@ const BUFFER: usize = 1 << 20;
 pub struct SnapshotFile {
     /// Its path.
     pub path: PathBuf,
-    /// The change after which the log must be replayed.
+    /// The change after which the history must be replayed.
     pub from: Sequence,
     /// Its size in bytes.
     pub bytes: u64,
@@ -171,7 +171,7 @@ pub fn retain(dir: &Path, keep: usize) -> Result<Vec<SnapshotFile>, SnapshotErro
     Ok(files)
 }
 
-/// Renames a snapshot that belongs to another log, so that it is not used with this log.
+/// Renames a snapshot that belongs to another history, so that it is not used with this history.
 ///
 /// # Errors
 /// [`SnapshotError::Io`] if it cannot be renamed.

@@ -29,7 +29,7 @@ const MAX_PROFILE: usize = 256;
 /// The header of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The last change that the index contained when the snapshot was begun. The log after it must be
+    /// The last change that the index contained when the snapshot was begun. The history after it must be
     /// replayed.
     pub from: Sequence,
     /// The number of its collections.

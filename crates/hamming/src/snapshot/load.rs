@@ -4,7 +4,7 @@
 //! the packed chunks stay in memory, about five bytes for each hash of 64 bits. All processors unpack them,
 //! run by run, once for each table of the index.
 //!
-//! *Absent*: the choice of the snapshot, and the log after it (`engine`).
+//! *Absent*: the choice of the snapshot, and the history after it (`engine`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use lookalike_hash::{Hash, Sequence, U256, Width};
 
 /// A snapshot whose indexes are in memory.
 pub struct Loaded {
-    /// The change after which the log must be replayed.
+    /// The change after which the history must be replayed.
     pub from: Sequence,
-    /// The last change that the snapshot may contain. A log that ends before it is not the log of this
-    /// snapshot.
+    /// The last change that the snapshot may contain. A history that ends before it is not the history of
+    /// this snapshot.
     pub through: Sequence,
     /// Its collections.
     pub sections: Vec<(Section, Arc<dyn HashIndex>)>,

@@ -2,10 +2,10 @@
 //! deleted when newer ones replace them.
 //!
 //! *Invariants*
-//! - 5: a snapshot plus the log after it is the index. A snapshot is written while writers are active, so
+//! - 5: a snapshot plus the history after it is the index. A snapshot is written while writers are active, so
 //!   it holds each hash in a state that the hash had at some time between the change `from`, when the
 //!   snapshot was begun, and `through`, when it was complete. Changes are idempotent and state what a hash
-//!   became. So a replay of the log after `from` brings every hash to its last state, whichever of its
+//!   became. So a replay of the history after `from` brings every hash to its last state, whichever of its
 //!   states the snapshot has.
 //! - A file with the name of a snapshot is whole: it is written under another name, synced, read back and
 //!   renamed. Every chunk has a checksum, and so has the file.
@@ -13,7 +13,7 @@
 //!   input yields either an error with a place, or exactly the hashes that were written.
 //! - A loss of every snapshot loses no data, only start-up time.
 //!
-//! *Absent*: documents, the log, and the decision when to take a snapshot.
+//! *Absent*: documents, the history, and the decision when to take a snapshot.
 
 mod error;
 mod files;

@@ -1,4 +1,4 @@
-//! Requests to etcd's HTTP gateway: endpoints, retries, the token, and the identity of the cluster.
+//! Requests to etcd's HTTP gateway: endpoints, retries, the token, and the identity of the etcd cluster.
 //!
 //! *Invariants*
 //! - Every request asks for a server that has a leader. A server that is cut off from the majority then
@@ -45,7 +45,7 @@ pub(super) struct Gateway {
     /// `None` before the first request. Locked while a new token is requested, so that many requests with an
     /// expired token cause one.
     token: Mutex<Option<AuthToken>>,
-    cluster: OnceLock<u64>,
+    etcd_cluster: OnceLock<u64>,
     first_try: Duration,
     /// The prefix of all keys, for advice.
     prefix: String,
@@ -76,9 +76,9 @@ impl Lost {
 
 impl Gateway {
     pub(super) fn new(settings: &EtcdSettings, prefix: &str) -> Result<Gateway, LogError> {
-        let cluster = OnceLock::new();
+        let etcd_cluster = OnceLock::new();
         if let Some(expected) = settings.etcd_cluster {
-            let _ = cluster.set(expected);
+            let _ = etcd_cluster.set(expected);
         }
         Ok(Gateway {
             endpoints: settings.checked_endpoints()?,
@@ -86,7 +86,7 @@ impl Gateway {
             preferred: AtomicUsize::new(0),
             credentials: settings.credentials.clone(),
             token: Mutex::default(),
-            cluster,
+            etcd_cluster,
             first_try: settings.first_try,
             prefix: prefix.to_owned(),
         })
@@ -108,8 +108,8 @@ impl Gateway {
     }
 
     /// The identity of the etcd cluster; 0 before the first answer.
-    pub(super) fn cluster(&self) -> u64 {
-        self.cluster.get().copied().unwrap_or_default()
+    pub(super) fn etcd_cluster(&self) -> u64 {
+        self.etcd_cluster.get().copied().unwrap_or_default()
     }
 
     /// The endpoint to use now.
@@ -260,10 +260,10 @@ impl Gateway {
         Ok(token)
     }
 
-    /// Checks that an answer comes from the expected cluster. Some answers have no header.
+    /// Checks that an answer comes from the expected etcd cluster. Some answers have no header.
     pub(super) fn verify(&self, at: usize, header: &Header) -> Result<(), Failure> {
         let found = header.cluster_id;
-        let expected = if found == 0 { 0 } else { *self.cluster.get_or_init(|| found) };
+        let expected = if found == 0 { 0 } else { *self.etcd_cluster.get_or_init(|| found) };
         if found == expected {
             return Ok(());
         }
@@ -274,7 +274,7 @@ impl Gateway {
     pub(super) fn error(&self, lost: Lost) -> LogError {
         match (lost.kind, lost.failure) {
             (Kind::Foreign, Failure::Foreign { url, expected, found }) => {
-                LogError::OtherCluster { endpoint: url, expected, found }
+                LogError::OtherEtcd { endpoint: url, expected, found }
             }
             (Kind::Full, _) => LogError::Full,
             (Kind::Unauthorized | Kind::TokenExpired, failure) => {

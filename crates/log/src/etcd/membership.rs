@@ -1,4 +1,4 @@
-//! Which servers of the cluster are alive, and what they say about themselves.
+//! Which replicas are alive, and what they say about themselves.
 //!
 //! A server's key ends with a lease that a background task renews. A server that cannot reach etcd for the
 //! time to live disappears from the list; when it reaches etcd again, it appears again by itself.

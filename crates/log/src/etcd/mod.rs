@@ -4,16 +4,16 @@
 //! position; a watch of the key delivers the entries in order; a compaction trims the log. Only entries that
 //! are not trimmed take space.
 //!
-//! The keys of the cluster NAME:
+//! The keys of the prefix PREFIX:
 //!
 //! | key | value |
 //! |---|---|
-//! | `/lookalike/NAME/log` | the last entry |
-//! | `/lookalike/NAME/cluster` | what all servers must agree on |
-//! | `/lookalike/NAME/servers/SERVER` | what a server says about itself, while it is alive |
-//! | `/lookalike/NAME/lanes/SERVER/LEASE/NUMBER` | nothing; its revision tells which append was the last |
+//! | `/PREFIX/log` | the last entry |
+//! | `/PREFIX/format` | what all servers must agree on |
+//! | `/PREFIX/servers/SERVER` | what a server says about itself, while it is alive |
+//! | `/PREFIX/lanes/SERVER/LEASE/NUMBER` | nothing; its revision tells which append was the last |
 //!
-//! *Requirements*: the etcd cluster is for one lookalike cluster alone, because a compaction concerns all
+//! *Requirements*: the etcd cluster is for one shared log alone, because a compaction concerns all
 //! keys of etcd; and etcd does not compact by itself (`--auto-compaction-retention` is 0, its default).
 //!
 //! *Absent*: gRPC, whose code generator a plain Rust toolchain lacks.
@@ -70,13 +70,13 @@ impl fmt::Debug for EtcdLog {
 
 impl EtcdLog {
     /// Connects to etcd, and checks that it answers, that this server has access, and that all endpoints
-    /// that answer are of one cluster.
+    /// that answer are of one etcd cluster.
     ///
     /// # Errors
     /// [`LogError::Setting`], [`LogError::File`] and [`LogError::Client`] for the settings;
-    /// [`LogError::Unavailable`], [`LogError::Unauthorized`] and [`LogError::OtherCluster`].
+    /// [`LogError::Unavailable`], [`LogError::Unauthorized`] and [`LogError::OtherEtcd`].
     pub async fn connect(settings: EtcdSettings) -> Result<EtcdLog, LogError> {
-        let prefix = format!("/lookalike/{}/", settings.cluster);
+        let prefix = format!("/{}/", settings.prefix);
         let gateway = Arc::new(Gateway::new(&settings, &prefix)?);
         let log = format!("{prefix}log");
         let lanes = format!("{prefix}lanes/{}/", settings.server);
@@ -88,7 +88,7 @@ impl EtcdLog {
         Ok(connected)
     }
 
-    /// Checks that all endpoints that answer are of one cluster.
+    /// Checks that all endpoints that answer are of one etcd cluster.
     async fn check_endpoints(&self) -> Result<(), LogError> {
         let gateway = &self.inner.gateway;
         let ask = |at| {
@@ -105,17 +105,17 @@ impl EtcdLog {
     /// The identity of the etcd cluster. The caller stores it, and passes it to the next
     /// [`EtcdLog::connect`].
     pub fn etcd_cluster(&self) -> u64 {
-        self.inner.gateway.cluster()
+        self.inner.gateway.etcd_cluster()
     }
 
-    /// Proposes what all servers of the cluster must agree on. The result is what the first of them
+    /// Proposes what all replicas must agree on. The result is what the first of them
     /// proposed.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] and others.
     pub async fn agree(&self, proposal: Bytes) -> Result<Bytes, LogError> {
         let Inner { gateway, settings, prefix, .. } = &*self.inner;
-        let key = format!("{prefix}cluster");
+        let key = format!("{prefix}format");
         let put = Put { key: key.as_str().into(), value: Base64(proposal.clone()), lease: 0 };
         let compare = [Compare::Version { key: key.as_str().into(), version: 0 }];
         let failure = vec![Op::Range(Range::value(&key))];
@@ -161,14 +161,14 @@ impl EtcdLog {
     /// The state of etcd.
     ///
     /// # Errors
-    /// [`LogError::Unavailable`] if no server answers for the cluster.
+    /// [`LogError::Unavailable`] if no server of etcd answers.
     pub async fn status(&self) -> Result<EtcdStatus, LogError> {
         self.inner.space.status().await
     }
 
     /// Returns the space of trimmed entries to etcd's quota, where this is worth its cost: each etcd server
     /// stops for a moment. If etcd has refused writes for lack of space and now has enough, it accepts them
-    /// again. One server of the cluster calls this, some seconds after a trim. With a password, etcd demands
+    /// again. One replica calls this, some seconds after a trim. With a password, etcd demands
     /// the role `root` for it.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Compacted,
     /// The revision does not exist yet.
     Future,
-    /// The server belongs to another cluster.
+    /// The server belongs to another etcd cluster.
     Foreign,
     /// No retry changes the answer. The request had no effect.
     Final,

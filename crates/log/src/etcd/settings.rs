@@ -15,9 +15,9 @@ pub struct EtcdSettings {
     /// URLs of etcd's servers, such as `http://10.0.0.1:2379`. One is enough, but only all of them survive
     /// the loss of a server.
     pub endpoints: Vec<String>,
-    /// The name of the cluster of lookalike servers.
-    pub cluster: String,
-    /// The name of this server, which no other server of the cluster has.
+    /// The first part of all keys, without slashes.
+    pub prefix: String,
+    /// The name of this server, which no other replica has.
     pub server: String,
     /// The user, if etcd asks for one.
     pub credentials: Option<Credentials>,
@@ -67,11 +67,11 @@ const NAME_RULE: &str = "use 1 to 64 of the characters a-z, A-Z, 0-9, '.', '-' a
 const ENDPOINT_RULE: &str = "give URLs such as http://10.0.0.1:2379, without a path";
 
 impl EtcdSettings {
-    /// The settings with which a cluster usually runs.
-    pub fn new(endpoints: Vec<String>, cluster: &str, server: &str) -> EtcdSettings {
+    /// The settings with which replicas usually run.
+    pub fn new(endpoints: Vec<String>, prefix: &str, server: &str) -> EtcdSettings {
         EtcdSettings {
             endpoints,
-            cluster: cluster.to_owned(),
+            prefix: prefix.to_owned(),
             server: server.to_owned(),
             credentials: None,
             ca_file: None,
@@ -89,14 +89,16 @@ impl EtcdSettings {
     /// # Errors
     /// [`LogError::Setting`] if a setting cannot be used.
     pub(super) fn checked_endpoints(&self) -> Result<Vec<String>, LogError> {
-        for (field, value) in [("cluster.name", &self.cluster), ("cluster.server", &self.server)] {
+        for (field, value) in
+            [("the prefix of shared_log.url", &self.prefix), ("replicas.server", &self.server)]
+        {
             if !is_name(value) {
                 return Err(LogError::Setting { field, value: value.clone(), rule: NAME_RULE });
             }
         }
         let endpoints: Option<Vec<String>> = self.endpoints.iter().map(|url| checked_url(url)).collect();
         endpoints.filter(|urls| !urls.is_empty()).ok_or_else(|| LogError::Setting {
-            field: "cluster.etcd.endpoints",
+            field: "shared_log.url",
             value: self.endpoints.join(","),
             rule: ENDPOINT_RULE,
         })
@@ -167,9 +169,9 @@ fn identity(own: &ClientCertificate) -> Result<Identity, LogError> {
 mod tests {
     use super::*;
 
-    fn checked(endpoints: &[&str], cluster: &str, server: &str) -> Result<Vec<String>, LogError> {
+    fn checked(endpoints: &[&str], prefix: &str, server: &str) -> Result<Vec<String>, LogError> {
         let endpoints = endpoints.iter().map(|&url| url.to_owned()).collect();
-        EtcdSettings::new(endpoints, cluster, server).checked_endpoints()
+        EtcdSettings::new(endpoints, prefix, server).checked_endpoints()
     }
 
     #[test]
@@ -177,8 +179,8 @@ mod tests {
         let good = checked(&["http://a:2379/", "https://[::1]:2379"], "news", "s-1.x_y");
         assert_eq!(good.unwrap(), ["http://a:2379", "https://[::1]:2379"]);
         let long = "x".repeat(65);
-        for (cluster, server) in [("", "s"), ("a/b", "s"), ("a", ""), ("a", "é"), ("a", &long)] {
-            let error = checked(&["http://a:2379"], cluster, server).unwrap_err();
+        for (prefix, server) in [("", "s"), ("a/b", "s"), ("a", ""), ("a", "é"), ("a", &long)] {
+            let error = checked(&["http://a:2379"], prefix, server).unwrap_err();
             assert!(error.to_string().contains("use 1 to 64"), "{error}");
         }
         for urls in [&[][..], &["a:2379"], &["http://a/v3"], &["ftp://a"], &["http://a:1", "nonsense"]] {

@@ -146,7 +146,7 @@ impl Tail {
     /// Ends the watch; the next one is at another server.
     async fn leave(&mut self, failure: &Failure) {
         let after = self.after;
-        tracing::warn!(%failure, %after, "the log of the cluster is interrupted; it is tried again");
+        tracing::warn!(%failure, %after, "the shared log is interrupted; it is tried again");
         if let Some(watch) = self.watch.take() {
             if failure.kind() == Kind::TokenExpired {
                 // The next watch uses the new token, or reports why there is none.

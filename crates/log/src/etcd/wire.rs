@@ -301,7 +301,7 @@ pub(super) struct StatusAnswer {
     pub(super) leader: u64,
 }
 
-/// The alarms of a cluster.
+/// The alarms of an etcd cluster.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AlarmAnswer {

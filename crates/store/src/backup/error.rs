@@ -22,10 +22,10 @@ pub enum BackupError {
         found: u64,
     },
     /// The backup is damaged.
-    #[error("the backup is damaged: {entry} at byte {offset}: {what}; use another copy")]
+    #[error("the backup is damaged: {member} at byte {offset}: {what}; use another copy")]
     Damaged {
-        /// The entry of the tar.
-        entry: String,
+        /// The member of the tar.
+        member: String,
         /// The byte of the file at which reading stopped.
         offset: u64,
         /// What is wrong.
@@ -58,7 +58,7 @@ pub enum BackupError {
         }
     )]
     Line {
-        /// The entry of the tar.
+        /// The member of the tar.
         part: String,
         /// The document before it, if there is one.
         after: Option<String>,

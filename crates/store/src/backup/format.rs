@@ -1,4 +1,4 @@
-//! The entries of a backup and their content.
+//! The members of a backup and their content.
 //!
 //! *Absent*: the tar around them (`reader`, `writer`).
 
@@ -14,9 +14,9 @@ use lookalike_hash::{ClusterRule, CollectionName, DocumentId, Gram, Hash, Mark, 
 pub(super) const VERSION: u64 = 1;
 /// The manifest contains this text as `format`.
 pub(super) const FORMAT: &str = "lookalike backup";
-/// The first entry.
+/// The first member.
 pub(super) const MANIFEST: &str = "manifest.json";
-/// The last entry.
+/// The last member.
 pub(super) const END: &str = "end.json";
 
 /// Approximate bytes of documents in a part, before compression: a part ends with the document that reaches
@@ -26,7 +26,7 @@ pub(super) const PART_BYTES: usize = 8 << 20;
 pub const LINE_BYTES: usize = 256 << 20;
 /// The most bytes of the manifest.
 pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
-/// The most bytes of the last entry: half a million parts.
+/// The most bytes of the last member: half a million parts.
 pub(super) const END_BYTES: u64 = 64 << 20;
 
 /// What the lines of a part are.
@@ -171,7 +171,7 @@ impl Manifest {
     }
 }
 
-/// The description of a part in the last entry.
+/// The description of a part in the last member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Part {
@@ -189,7 +189,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The content of the last entry.
+/// The content of the last member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct End {

@@ -11,7 +11,7 @@
 //!
 //! `tar`, `gunzip` and `jq` can read a backup without this program. This module guarantees that a backup
 //! that was truncated, changed in any significant byte, or made by another program is refused, and that the
-//! error names the entry and the byte. `docs/formats.md` documents the format.
+//! error names the member and the byte. `docs/formats.md` documents the format.
 //!
 //! *Absent*: the source and the destination of the documents, and any clock.
 

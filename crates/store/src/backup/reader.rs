@@ -47,25 +47,25 @@ pub fn read<E: From<BackupError>>(
         last_mark: None,
     };
     let mut is_complete = false;
-    let entries = archive.entries().map_err(|error| reading.failed("the first entry", error))?.raw(true);
-    for entry in entries {
+    let members = archive.entries().map_err(|error| reading.failed("the first member", error))?.raw(true);
+    for member in members {
         let next = reading.next_name();
         let first_marks = part_name(Kind::Marks, 1);
-        let mut entry = entry.map_err(|error| reading.failed(&next, error))?;
-        let name = reading.name_of(&entry)?;
+        let mut member = member.map_err(|error| reading.failed(&next, error))?;
+        let name = reading.name_of(&member)?;
         if is_complete {
-            return Err(reading.damaged(&name, format!("an entry after {END}")).into());
+            return Err(reading.damaged(&name, format!("a member after {END}")).into());
         }
         match name.as_str() {
-            _ if reading.manifest.is_none() => begin(reading.read_manifest(&name, &mut entry)?)?,
+            _ if reading.manifest.is_none() => begin(reading.read_manifest(&name, &mut member)?)?,
             END => {
-                reading.read_end(&mut entry)?;
+                reading.read_end(&mut member)?;
                 is_complete = true;
             }
-            _ if name == next => reading.read_part(&name, &mut entry, &mut take)?,
+            _ if name == next => reading.read_part(&name, &mut member, &mut take)?,
             _ if name == first_marks && reading.kind == Kind::Documents => {
                 (reading.kind, reading.parts) = (Kind::Marks, 0);
-                reading.read_part(&name, &mut entry, &mut take)?;
+                reading.read_part(&name, &mut member, &mut take)?;
             }
             _ => {
                 return Err(reading.damaged(&name, format!("{next} or {END} is expected here")).into());
@@ -116,7 +116,7 @@ struct Reading {
     /// The most bytes of a document.
     longest: usize,
     manifest: Option<Manifest>,
-    /// The expected content of the last entry.
+    /// The expected content of the last member.
     end: End,
     /// The id of the last document.
     last: Option<DocumentId>,
@@ -129,19 +129,19 @@ struct Reading {
 }
 
 impl Reading {
-    fn damaged(&self, entry: &str, what: impl Into<String>) -> BackupError {
-        BackupError::Damaged { entry: entry.into(), offset: self.at.get(), what: what.into() }
+    fn damaged(&self, member: &str, what: impl Into<String>) -> BackupError {
+        BackupError::Damaged { member: member.into(), offset: self.at.get(), what: what.into() }
     }
 
     /// Converts an error of a read: either the input failed, or its content is wrong.
-    fn failed(&self, entry: &str, error: io::Error) -> BackupError {
+    fn failed(&self, member: &str, error: io::Error) -> BackupError {
         if error.raw_os_error().is_some() {
             return BackupError::Io(error);
         }
         if self.manifest.is_none() {
             return BackupError::Foreign { what: format!("it is no tar ({error})") };
         }
-        self.damaged(entry, error.to_string())
+        self.damaged(member, error.to_string())
     }
 
     fn cut(&self) -> BackupError {
@@ -155,32 +155,34 @@ impl Reading {
         part_name(self.kind, self.parts + 1)
     }
 
-    fn name_of<R: Read>(&self, entry: &Entry<'_, R>) -> Result<String, BackupError> {
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
-        let kind = entry.header().entry_type();
+    fn name_of<R: Read>(&self, member: &Entry<'_, R>) -> Result<String, BackupError> {
+        let name = String::from_utf8_lossy(&member.path_bytes()).into_owned();
+        let kind = member.header().entry_type();
         if kind == EntryType::Regular {
             return Ok(name);
         }
         if self.manifest.is_none() {
             return Err(BackupError::Foreign { what: format!("it begins with {name:?} and not {MANIFEST}") });
         }
-        Err(self.damaged(&name, "an entry that is not a file"))
+        Err(self.damaged(&name, "a member that is not a file"))
     }
 
-    /// Reads a small entry whole.
+    /// Reads a small member whole.
     fn small<R: Read>(
         &self,
         name: &str,
-        entry: &mut Entry<'_, R>,
+        member: &mut Entry<'_, R>,
         most: u64,
     ) -> Result<Vec<u8>, BackupError> {
-        if entry.size() > most {
-            return Err(self.damaged(name, format!("{} bytes, but at most {most} are allowed", entry.size())));
+        if member.size() > most {
+            return Err(
+                self.damaged(name, format!("{} bytes, but at most {most} are allowed", member.size()))
+            );
         }
         let mut content = Vec::new();
-        entry.read_to_end(&mut content).map_err(|error| self.failed(name, error))?;
-        if content.len() as u64 != entry.size() {
-            return Err(self.damaged(name, "it ends in the middle of this entry"));
+        member.read_to_end(&mut content).map_err(|error| self.failed(name, error))?;
+        if content.len() as u64 != member.size() {
+            return Err(self.damaged(name, "it ends in the middle of this member"));
         }
         Ok(content)
     }
@@ -192,13 +194,13 @@ impl Reading {
     fn read_manifest<R: Read>(
         &mut self,
         name: &str,
-        entry: &mut Entry<'_, R>,
+        member: &mut Entry<'_, R>,
     ) -> Result<&Manifest, BackupError> {
         let foreign = |what: String| BackupError::Foreign { what };
         if name != MANIFEST {
             return Err(foreign(format!("it begins with {name:?} and not {MANIFEST}")));
         }
-        let content = self.small(name, entry, MANIFEST_BYTES)?;
+        let content = self.small(name, member, MANIFEST_BYTES)?;
         let marker: Marker = serde_json::from_slice(&content)
             .map_err(|error| foreign(format!("{MANIFEST} cannot be read: {error}")))?;
         if marker.format != FORMAT {
@@ -220,14 +222,14 @@ impl Reading {
     fn read_part<R: Read, E: From<BackupError>>(
         &mut self,
         name: &str,
-        entry: &mut Entry<'_, R>,
+        member: &mut Entry<'_, R>,
         take: &mut impl FnMut(Item) -> Result<(), E>,
     ) -> Result<(), E> {
         let width = self.width()?;
-        let size = entry.size();
+        let size = member.size();
         let mut raw = BufReader::with_capacity(
             BUFFER,
-            Hashing { input: entry, checksum: Xxh3Default::new(), bytes: 0 },
+            Hashing { input: member, checksum: Xxh3Default::new(), bytes: 0 },
         );
         let mut lines = BufReader::with_capacity(BUFFER, GzDecoder::new(&mut raw));
         let (mut line, mut count) = (Vec::new(), 0);
@@ -260,7 +262,7 @@ impl Reading {
         io::copy(&mut raw, &mut io::sink()).map_err(|error| self.failed(name, error))?;
         let Hashing { checksum, bytes, .. } = raw.into_inner();
         if bytes != size {
-            return Err(self.damaged(name, "it ends in the middle of this entry").into());
+            return Err(self.damaged(name, "it ends in the middle of this member").into());
         }
         let (name, xxh3) = (name.to_owned(), digits(checksum.digest()));
         self.end.add(self.kind, count, Part { name, bytes, xxh3, ..Part::default() });
@@ -291,8 +293,8 @@ impl Reading {
         Ok(Item::Mark(mark, marked_ms))
     }
 
-    fn read_end<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> Result<(), BackupError> {
-        let content = self.small(END, entry, END_BYTES)?;
+    fn read_end<R: Read>(&mut self, member: &mut Entry<'_, R>) -> Result<(), BackupError> {
+        let content = self.small(END, member, END_BYTES)?;
         let stated: End = self.parsed(END, &content)?;
         let read = &self.end;
         if stated == *read {
@@ -322,7 +324,7 @@ impl Reading {
         }
     }
 
-    /// Checks that only zeros follow the last entry.
+    /// Checks that only zeros follow the last member.
     fn check_rest(&self, mut rest: impl Read) -> Result<(), BackupError> {
         let mut buffer = vec![0; BUFFER];
         loop {

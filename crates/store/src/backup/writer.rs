@@ -19,7 +19,7 @@ use lookalike_hash::{DocumentId, Mark};
 /// A backup that is being written.
 pub struct Writer<W: Write> {
     tar: Builder<W>,
-    /// The modification time of the entries, in seconds since 1970-01-01 UTC.
+    /// The modification time of the members, in seconds since 1970-01-01 UTC.
     time: u64,
     end: End,
     part: GzEncoder<Vec<u8>>,
@@ -86,7 +86,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the last entry. Without it the output is not a valid backup.
+    /// Writes the last member. Without it the output is not a valid backup.
     ///
     /// # Errors
     /// [`BackupError::Io`] if `out` fails.

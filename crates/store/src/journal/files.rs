@@ -1,12 +1,12 @@
-//! The files that the journal writes: the active segment, which records are appended to, and the mark next to
-//! the segments, which is the number of the last acknowledged record.
+//! The files that the journal writes: the active one, which records are appended to, and the high-water mark
+//! next to the others, which is the number of the last acknowledged record.
 //!
-//! The mark distinguishes a lost record from one that was never acknowledged. It is written after a record is
-//! durable and before the record is acknowledged, without its own sync. After a crash of the process it is
-//! exact; after a power failure it may be too low, never too high. Writes alternate between two slots, so
-//! one of them is always whole.
+//! The high-water mark distinguishes a lost record from one that was never acknowledged. It is written after
+//! a record is durable and before the record is acknowledged, without its own sync. After a crash of the
+//! process it is exact; after a power failure it may be too low, never too high. Writes alternate between two
+//! slots, so one of them is always whole.
 //!
-//! *Absent*: when they are written and synced (the journal), and what a record contains (`segment`).
+//! *Absent*: when they are written and synced (the journal), and what a record contains (`format`).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, fallocate};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::segment::HEAD;
+use super::format::HEAD;
 use crate::error::StoreError;
 
 /// Bytes of zeros that are written after a record, over space that is only reserved. A record in space that
@@ -29,7 +29,7 @@ static ZEROS: [u8; AHEAD] = [0; AHEAD];
 const SLOT: u64 = 512;
 const SLOT_BYTES: usize = 24;
 
-/// The active segment.
+/// The active file.
 pub(super) struct Active {
     pub(super) file: File,
     pub(super) path: PathBuf,
@@ -75,27 +75,27 @@ impl Active {
         self.written = self.at;
         if length < AHEAD / 2 {
             let written = self.file.write_all_at(&ZEROS[..bytes as usize], self.at);
-            // Zeros are optional: after an error they are not tried again in this segment.
+            // Zeros are optional: after an error they are not tried again in this file.
             self.written = if written.is_ok() { self.at + bytes } else { self.room };
         }
     }
 }
 
-/// The mark of a store.
-pub(super) struct Mark {
+/// The high-water mark of a store.
+pub(super) struct HighWater {
     file: File,
     store: u64,
 }
 
-impl Mark {
-    /// The mark's path in the directory of the journal.
+impl HighWater {
+    /// The high-water mark's path in the directory of the journal.
     pub(super) fn path(dir: &Path) -> PathBuf {
         dir.join("mark")
     }
 
-    /// Creates the mark, with the number 0.
+    /// Creates the high-water mark, with the number 0.
     pub(super) fn create(dir: &Path, store: u64) -> io::Result<()> {
-        let file = File::create(Mark::path(dir))?;
+        let file = File::create(HighWater::path(dir))?;
         file.set_len(2 * SLOT)?;
         for slot in 0..2 {
             file.write_all_at(&slot_of(store, 0), slot * SLOT)?;
@@ -105,7 +105,7 @@ impl Mark {
 
     /// Reads the number without changing anything.
     pub(super) fn read(dir: &Path, store: u64) -> Result<u64, StoreError> {
-        let path = Mark::path(dir);
+        let path = HighWater::path(dir);
         let bytes = std::fs::read(&path).map_err(|source| StoreError::io(&path, "read", source))?;
         let slots =
             [0, SLOT as usize].map(|at| bytes.get(at..at + SLOT_BYTES).and_then(|slot| read(slot, store)));
@@ -116,8 +116,8 @@ impl Mark {
         })
     }
 
-    pub(super) fn open(dir: &Path, store: u64) -> io::Result<Mark> {
-        Ok(Mark { file: OpenOptions::new().write(true).open(Mark::path(dir))?, store })
+    pub(super) fn open(dir: &Path, store: u64) -> io::Result<HighWater> {
+        Ok(HighWater { file: OpenOptions::new().write(true).open(HighWater::path(dir))?, store })
     }
 
     /// Records that the records up to `number` are acknowledged.
@@ -151,20 +151,20 @@ mod tests {
     #[test]
     fn one_damaged_slot_is_harmless_and_two_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        Mark::create(dir.path(), 9).unwrap();
-        let mark = Mark::open(dir.path(), 9).unwrap();
+        HighWater::create(dir.path(), 9).unwrap();
+        let high_water = HighWater::open(dir.path(), 9).unwrap();
         for number in 1..=5 {
-            mark.set(number).unwrap();
-            assert_eq!(Mark::read(dir.path(), 9).unwrap(), number);
+            high_water.set(number).unwrap();
+            assert_eq!(HighWater::read(dir.path(), 9).unwrap(), number);
         }
-        let path = Mark::path(dir.path());
+        let path = HighWater::path(dir.path());
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[SLOT as usize + 1] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        assert_eq!(Mark::read(dir.path(), 9).unwrap(), 4);
+        assert_eq!(HighWater::read(dir.path(), 9).unwrap(), 4);
         bytes[3] ^= 1;
         std::fs::write(&path, &bytes).unwrap();
-        let error = Mark::read(dir.path(), 9).unwrap_err();
+        let error = HighWater::read(dir.path(), 9).unwrap_err();
         assert!(error.to_string().contains("mark"), "{error}");
         assert!(matches!(error, StoreError::Damage { .. }));
     }

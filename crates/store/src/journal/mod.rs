@@ -2,19 +2,19 @@
 //! then is it applied to the trees.
 //!
 //! *Invariants*
-//! - Records are numbered from 1 without a gap, across segments. An unreadable record is damage if its
-//!   number is up to the mark, or if a later record follows it. Unreadable bytes at the very end are the
-//!   remains of a batch that a crash cut short and that was never acknowledged; they are cut off.
-//! - The disk space of a segment is reserved when the segment is created. So a full disk shows then, with
+//! - Records are numbered from 1 without a gap, across files. An unreadable record is damage if its
+//!   number is up to the high-water mark, or if a later record follows it. Unreadable bytes at the very end
+//!   are the remains of a batch that a crash cut short and that was never acknowledged; they are cut off.
+//! - The disk space of a file is reserved when the file is created. So a full disk shows then, with
 //!   nothing written. File systems that do not write in place report it at a write instead, and the record
 //!   is taken back.
-//! - A segment is deleted only when all trees have its content on disk (`keeper`).
+//! - A file is deleted only when all trees have its content on disk (`keeper`).
 //!
 //! *Absent*: what a payload means.
 
 mod files;
+mod format;
 mod salvage;
-mod segment;
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -22,13 +22,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::StoreError;
-use files::{Active, Mark};
+use files::{Active, HighWater};
+use format::{HEAD, RECORD};
 pub(super) use salvage::{Lost, salvage};
-use segment::{HEAD, RECORD};
 
 const SUFFIX: &str = ".journal";
 
-/// A segment that is no longer written to.
+/// A file that is no longer written to.
 #[derive(Clone, Debug)]
 struct Closed {
     path: PathBuf,
@@ -41,9 +41,9 @@ struct Closed {
 pub(super) struct Scan {
     closed: Vec<Closed>,
     next: u64,
-    /// The last segment and the end of its last record, if a crash left bytes after that.
+    /// The last file and the end of its last record, if a crash left bytes after that.
     torn: Option<(PathBuf, u64)>,
-    /// A segment without a record that a crash left.
+    /// A file without a record that a crash left.
     stray: Option<PathBuf>,
 }
 
@@ -58,12 +58,12 @@ impl Scan {
 pub(super) struct Journal {
     dir: PathBuf,
     store: u64,
-    /// Bytes reserved for a segment, unless a single record needs more.
-    segment: u64,
+    /// Bytes reserved for a file, unless a single record needs more.
+    file_bytes: u64,
     closed: VecDeque<Closed>,
     active: Option<Active>,
     next: u64,
-    mark: Mark,
+    high_water: HighWater,
     buffer: Vec<u8>,
 }
 
@@ -71,12 +71,12 @@ impl Journal {
     /// Creates the directory of an empty journal.
     pub(super) fn create(dir: &Path, store: u64) -> io::Result<()> {
         fs::create_dir_all(dir)?;
-        Mark::create(dir, store)?;
+        HighWater::create(dir, store)?;
         sync_directory(dir)
     }
 
     /// Opens the journal that `scan` describes, and cuts off the remains of a crash at its end.
-    pub(super) fn open(dir: &Path, store: u64, segment: u64, scan: Scan) -> Result<Journal, StoreError> {
+    pub(super) fn open(dir: &Path, store: u64, file_bytes: u64, scan: Scan) -> Result<Journal, StoreError> {
         if let Some((path, length)) = &scan.torn {
             let cut = || {
                 let file = OpenOptions::new().write(true).open(path)?;
@@ -88,28 +88,29 @@ impl Journal {
         if let Some(path) = &scan.stray {
             fs::remove_file(path).map_err(|source| StoreError::io(path, "deleted", source))?;
         }
-        let mark_path = Mark::path(dir);
-        let mark = Mark::open(dir, store).map_err(|source| StoreError::io(&mark_path, "opened", source))?;
+        let high_water_path = HighWater::path(dir);
+        let high_water = HighWater::open(dir, store)
+            .map_err(|source| StoreError::io(&high_water_path, "opened", source))?;
         // Every readable record is replayed and answers queries from here on. So it counts as acknowledged,
         // and the next crash must not lose it.
         for closed in &scan.closed {
-            // A killed process did not free the reserved space of its segment. If freeing fails now, the
-            // segment only takes more of the disk.
+            // A killed process did not free the reserved space of its file. If freeing fails now, the
+            // file only takes more of the disk.
             let _ = free_unused(closed);
             let synced = File::open(&closed.path).and_then(|file| file.sync_all());
             synced.map_err(|source| StoreError::io(&closed.path, "synced", source))?;
         }
-        let marked = mark.set(scan.last()).and_then(|()| mark.sync());
-        marked.map_err(|source| StoreError::io(&mark_path, "written", source))?;
+        let written = high_water.set(scan.last()).and_then(|()| high_water.sync());
+        written.map_err(|source| StoreError::io(&high_water_path, "written", source))?;
         let closed = scan.closed.into();
         Ok(Journal {
             dir: dir.to_path_buf(),
             store,
-            segment,
+            file_bytes,
             closed,
             active: None,
             next: scan.next,
-            mark,
+            high_water,
             buffer: Vec::new(),
         })
     }
@@ -119,7 +120,7 @@ impl Journal {
         self.next - 1
     }
 
-    /// The bytes of all segments.
+    /// The bytes of all files.
     pub(super) fn bytes(&self) -> u64 {
         let active = self.active.as_ref().map_or(0, |active| active.at);
         active + self.closed.iter().map(|closed| closed.bytes).sum::<u64>()
@@ -132,32 +133,32 @@ impl Journal {
     /// caller must not append anything.
     pub(super) fn append(&mut self, seqno: u64, payload: &[u8]) -> Result<(), StoreError> {
         self.buffer.clear();
-        segment::frame(&mut self.buffer, self.store, self.next, seqno, payload);
+        format::frame(&mut self.buffer, self.store, self.next, seqno, payload);
         let length = self.buffer.len() as u64;
         if self.active.as_ref().is_none_or(|active| active.at + length > active.room) {
-            self.begin_segment(length)?;
+            self.begin_file(length)?;
         }
-        let active = self.active.as_mut().expect("a segment was begun");
+        let active = self.active.as_mut().expect("a file was begun");
         active.append(&self.buffer).map_err(|source| StoreError::write(&active.path, source))?;
         self.next += 1;
         Ok(())
     }
 
-    /// Whether a payload of this many bytes fits a segment of the usual size.
+    /// Whether a payload of this many bytes fits a file of the usual size.
     pub(super) fn is_usual(&self, payload: usize) -> bool {
-        (HEAD + RECORD + payload) as u64 <= self.segment
+        (HEAD + RECORD + payload) as u64 <= self.file_bytes
     }
 
-    /// Begins a segment before there are records for it. This shows whether the disk has space for one
+    /// Begins a file before there are records for it. This shows whether the disk has space for one
     /// again.
     ///
     /// # Errors
     /// [`StoreError::Full`] if it has not. In that case nothing was changed.
     pub(super) fn renew(&mut self) -> Result<(), StoreError> {
-        self.begin_segment(0)
+        self.begin_file(0)
     }
 
-    /// Makes all appended records durable, and then sets the mark.
+    /// Makes all appended records durable, and then sets the high-water mark.
     ///
     /// # Errors
     /// [`StoreError::Io`]: it is unknown what is durable, and the caller must not append anything.
@@ -166,15 +167,17 @@ impl Journal {
             active.file.sync_data().map_err(|source| StoreError::io(&active.path, "synced", source))?;
         }
         let last = self.last();
-        self.mark.set(last).map_err(|source| StoreError::io(&Mark::path(&self.dir), "written", source))
+        self.high_water
+            .set(last)
+            .map_err(|source| StoreError::io(&HighWater::path(&self.dir), "written", source))
     }
 
-    /// Makes the mark durable.
+    /// Makes the high-water mark durable.
     pub(super) fn sync_mark(&self) -> io::Result<()> {
-        self.mark.sync()
+        self.high_water.sync()
     }
 
-    /// Removes the segments whose records all have numbers up to `through`. The caller deletes the returned
+    /// Removes the files whose records all have numbers up to `through`. The caller deletes the returned
     /// files.
     pub(super) fn retire(&mut self, through: u64) -> Vec<PathBuf> {
         let mut retired = Vec::new();
@@ -184,27 +187,27 @@ impl Journal {
         retired
     }
 
-    fn begin_segment(&mut self, least: u64) -> Result<(), StoreError> {
+    fn begin_file(&mut self, least: u64) -> Result<(), StoreError> {
         let path = path_of(&self.dir, self.next);
-        // A segment without a record has the path of the new one. It must not be written to after its file
+        // A file without a record has the path of the new one. It must not be written to after its file
         // is replaced.
         self.active.take_if(|active| active.path == path);
-        let room = (HEAD as u64 + least).max(self.segment);
-        let made = Active::make(path.clone(), &segment::head(self.store, self.next), room);
+        let room = (HEAD as u64 + least).max(self.file_bytes);
+        let made = Active::make(path.clone(), &format::head(self.store, self.next), room);
         let active = made.and_then(|made| sync_directory(&self.dir).map(|()| made)).map_err(|source| {
             // The file has no records, and it would keep its space from the next try.
             let _ = fs::remove_file(&path);
             StoreError::write(&path, source)
         })?;
-        self.end_segment();
+        self.end_file();
         self.active = Some(active);
         Ok(())
     }
 
-    /// Ends the active segment and frees its unused space. If freeing fails, the segment only takes more of
+    /// Ends the active file and frees its unused space. If freeing fails, the file only takes more of
     /// the disk.
-    pub(super) fn end_segment(&mut self) {
-        // A segment without a record stays active: the next record is the one in its name.
+    pub(super) fn end_file(&mut self) {
+        // A file without a record stays active: the next record is the one in its name.
         if let Some(active) = self.active.take_if(|active| active.at > HEAD as u64) {
             let _ = active.file.set_len(active.at);
             self.closed.push_back(Closed { path: active.path, end: self.next, bytes: active.at });
@@ -223,14 +226,14 @@ pub(super) fn scan(
     from: u64,
     mut visit: impl FnMut(u64, u64, &[u8]) -> Result<(), StoreError>,
 ) -> Result<Scan, StoreError> {
-    let mark = Mark::read(dir, store)?;
+    let high_water = HighWater::read(dir, store)?;
     let mut scan = Scan { closed: Vec::new(), next: from, torn: None, stray: None };
-    let segments = segments(dir)?;
-    for (place, (first, path)) in segments.iter().enumerate() {
-        let follows = segments.get(place + 1).map(|(first, _)| *first);
+    let files = list(dir)?;
+    for (place, (first, path)) in files.iter().enumerate() {
+        let follows = files.get(place + 1).map(|(first, _)| *first);
         if follows.is_some_and(|follows| follows <= from) {
             // All trees have its content; the next checkpoint would have deleted it. It is opened
-            // nevertheless, so that a segment that cannot be opened is reported before anything is changed.
+            // nevertheless, so that a file that cannot be opened is reported before anything is changed.
             let opened = File::open(path).and_then(|file| file.metadata());
             let bytes = opened.map_err(|source| StoreError::io(path, "opened", source))?.len();
             scan.closed.push(Closed { path: path.clone(), end: follows.unwrap_or(from), bytes });
@@ -243,18 +246,18 @@ pub(super) fn scan(
         let damage = |offset: usize, what: &str| {
             Err(StoreError::Damage { path: path.clone(), offset: offset as u64, what: what.into() })
         };
-        match segment::read_head(&bytes, store) {
+        match format::read_head(&bytes, store) {
             Ok(head) if head == *first => {}
             Ok(_) => return damage(0, "its name does not match its header"),
             // A crash interrupted its creation: none of its records was ever synced.
-            Err(_) if follows.is_none() && *first == scan.next && *first > mark && is_empty(&bytes) => {
+            Err(_) if follows.is_none() && *first == scan.next && *first > high_water && is_empty(&bytes) => {
                 scan.stray = Some(path.clone());
                 break;
             }
             Err(what) => return damage(0, what),
         }
         let (mut at, mut number) = (HEAD, *first);
-        while let Some(record) = segment::record(&bytes, at, store).filter(|record| record.number == number) {
+        while let Some(record) = format::record(&bytes, at, store).filter(|record| record.number == number) {
             if number >= from {
                 visit(number, record.seqno, record.payload)?;
             }
@@ -262,18 +265,18 @@ pub(super) fn scan(
             number += 1;
         }
         scan.next = scan.next.max(number);
-        // Records before `from` are in the trees. A segment that could not be deleted may be left there
+        // Records before `from` are in the trees. A file that could not be deleted may be left there
         // without its successors.
         let lost = follows.is_some_and(|follows| follows != number);
-        if lost || number.max(from) <= mark && follows.is_none() {
+        if lost || number.max(from) <= high_water && follows.is_none() {
             return damage(at, "a record that was acknowledged is missing or damaged here");
         }
         // Each record is durable before the next one is written, so a later record proves that this one was
         // durable.
-        if segment::later(&bytes, at, store, number + 1).is_some() {
+        if format::later(&bytes, at, store, number + 1).is_some() {
             return damage(at, "a record is damaged here, and later ones follow");
         }
-        // The next record begins a segment with this same name. In the list of closed segments it would be
+        // The next record begins a file with this same name. In the list of closed files it would be
         // deleted while it is written to.
         if follows.is_none() && number == *first {
             scan.stray = Some(path.clone());
@@ -285,7 +288,7 @@ pub(super) fn scan(
         }
         scan.closed.push(Closed { path: path.clone(), end: number, bytes: at as u64 });
     }
-    if scan.last() < mark {
+    if scan.last() < high_water {
         return Err(gap(dir, scan.next));
     }
     Ok(scan)
@@ -303,8 +306,8 @@ fn gap(dir: &Path, number: u64) -> StoreError {
     StoreError::Damage { path: dir.to_path_buf(), offset: 0, what }
 }
 
-/// The segments, sorted by the numbers of their first records.
-fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
+/// The files, sorted by the numbers of their first records.
+fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     let failed = |source| StoreError::io(dir, "listed", source);
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
@@ -318,16 +321,16 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     Ok(found)
 }
 
-/// Whether `dir` has a journal with a segment.
-pub(super) fn has_segments(dir: &Path) -> bool {
-    segments(dir).is_ok_and(|segments| !segments.is_empty())
+/// Whether `dir` has a journal with a file.
+pub(super) fn has_files(dir: &Path) -> bool {
+    list(dir).is_ok_and(|files| !files.is_empty())
 }
 
 fn path_of(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:020}{SUFFIX}"))
 }
 
-/// Frees the reserved space after the last record of a closed segment.
+/// Frees the reserved space after the last record of a closed file.
 fn free_unused(closed: &Closed) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(&closed.path)?;
     if file.metadata()?.len() > closed.bytes { file.set_len(closed.bytes) } else { Ok(()) }
@@ -350,13 +353,13 @@ mod tests {
         format!("record {number} {}", "x".repeat((number % 7) as usize)).into_bytes()
     }
 
-    /// A journal of `count` records in several segments, as a killed process leaves it.
+    /// A journal of `count` records in several files, as a killed process leaves it.
     fn written(dir: &Path, count: u64) {
         Journal::create(dir, STORE).unwrap();
         let mut journal = reopened(dir, 1).0;
         for number in 1..=count {
             if number % 10 == 0 {
-                journal.end_segment();
+                journal.end_file();
             }
             journal.append(100 + number, &payload(number)).unwrap();
             journal.sync().unwrap();
@@ -435,14 +438,14 @@ mod tests {
         assert_eq!(reopened(dir.path(), 25).1, (25..=36).collect::<Vec<_>>());
     }
 
-    /// A crash before the first record of a segment, and one in the middle of that record.
+    /// A crash before the first record of a file, and one in the middle of that record.
     #[test]
-    fn a_segment_without_records_is_not_retired_after_it_is_written_to() {
+    fn a_file_without_records_is_not_retired_after_it_is_written_to() {
         for torn in [&b""[..], b"half a record"] {
             let dir = tempfile::tempdir().unwrap();
             written(dir.path(), 5);
             let mut journal = reopened(dir.path(), 1).0;
-            journal.begin_segment(1).unwrap();
+            journal.begin_file(1).unwrap();
             let begun = journal.active.take().unwrap();
             begun.file.write_all_at(torn, HEAD as u64).unwrap();
             drop(journal);
@@ -468,26 +471,25 @@ mod tests {
             assert_eq!(seen.len() as u64, number - 1);
             journal.append(100 + number, &payload(number)).unwrap();
             journal.sync().unwrap();
-            // Dropped without an end, as by a kill: only one segment has reserved space.
-            let sizes =
-                segments(dir.path()).unwrap().into_iter().map(|(_, path)| path.metadata().unwrap().len());
+            // Dropped without an end, as by a kill: only one file has reserved space.
+            let sizes = list(dir.path()).unwrap().into_iter().map(|(_, path)| path.metadata().unwrap().len());
             assert!(sizes.sum::<u64>() < (1 << 16) + number * 200);
         }
     }
 
     #[test]
-    fn a_segment_that_could_not_be_deleted_is_skipped_without_its_successors() {
+    fn a_file_that_could_not_be_deleted_is_skipped_without_its_successors() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 60);
-        let segments = segments(dir.path()).unwrap();
-        assert!(segments.len() > 3);
-        // All segments but the oldest were deleted after everything was in the trees.
-        segments[1..].iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
+        let files = list(dir.path()).unwrap();
+        assert!(files.len() > 3);
+        // All files but the oldest were deleted after everything was in the trees.
+        files[1..].iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
         let (mut journal, seen) = reopened(dir.path(), 61);
         assert!(seen.is_empty() && journal.last() == 60);
         journal.append(161, &payload(61)).unwrap();
         journal.sync().unwrap();
-        assert_eq!(journal.retire(60), [segments[0].1.clone()]);
+        assert_eq!(journal.retire(60), [files[0].1.clone()]);
         drop(journal);
         assert_eq!(reopened(dir.path(), 61).1, [61]);
         // If the trees do not have these records, it is a loss and is refused.
@@ -499,13 +501,13 @@ mod tests {
     fn a_torn_end_is_cut_off_at_every_byte_and_appends_continue() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 12);
-        let (_, last) = segments(dir.path()).unwrap().pop().unwrap();
+        let (_, last) = list(dir.path()).unwrap().pop().unwrap();
         let whole = fs::read(&last).unwrap();
         let twelve =
-            segment::record(&whole, segment::record(&whole, HEAD, STORE).unwrap().end, STORE).unwrap().end;
+            format::record(&whole, format::record(&whole, HEAD, STORE).unwrap().end, STORE).unwrap().end;
         // A thirteenth record was being written when the process died, after any number of bytes.
         let mut thirteenth = Vec::new();
-        segment::frame(&mut thirteenth, STORE, 13, 113, &payload(13));
+        format::frame(&mut thirteenth, STORE, 13, 113, &payload(13));
         let end = whole[..].iter().rposition(|byte| *byte != 0).unwrap() + 1;
         assert!(end >= twelve);
         for cut in 0..=thirteenth.len() {
@@ -520,13 +522,13 @@ mod tests {
             journal.sync().unwrap();
             drop(journal);
             assert_eq!(reopened(dir.path(), 1).1, (1..=next).collect::<Vec<_>>());
-            for (first, path) in segments(dir.path()).unwrap() {
+            for (first, path) in list(dir.path()).unwrap() {
                 if first > 12 {
                     fs::remove_file(path).unwrap();
                 }
             }
-            Mark::open(dir.path(), STORE).unwrap().set(12).unwrap();
-            Mark::open(dir.path(), STORE).unwrap().set(11).unwrap();
+            HighWater::open(dir.path(), STORE).unwrap().set(12).unwrap();
+            HighWater::open(dir.path(), STORE).unwrap().set(11).unwrap();
         }
     }
 
@@ -534,7 +536,7 @@ mod tests {
     fn any_damage_to_acknowledged_records_is_refused_and_named() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 25);
-        for (_, path) in segments(dir.path()).unwrap() {
+        for (_, path) in list(dir.path()).unwrap() {
             let good = fs::read(&path).unwrap();
             let used = good.iter().rposition(|byte| *byte != 0).unwrap() + 1;
             for at in 0..used {

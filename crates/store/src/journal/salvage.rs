@@ -5,17 +5,17 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::files::Mark;
-use super::segment::{self, HEAD, Record};
-use super::segments;
+use super::files::HighWater;
+use super::format::{self, HEAD, Record};
+use super::list;
 use crate::error::StoreError;
 
 /// Consecutive records that are unreadable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost {
-    /// The segment that had them, or the directory if the segment is missing.
+    /// The file that had them, or the directory if the file is missing.
     pub(crate) path: PathBuf,
-    /// The offset in the segment.
+    /// The offset in the file.
     pub(crate) from: u64,
     /// The number of records.
     pub(crate) records: u64,
@@ -27,8 +27,8 @@ pub(crate) struct Lost {
 struct Seen {
     number: u64,
     seqno: u64,
-    /// The index of its segment in the list of segments.
-    segment: usize,
+    /// The index of its file in the list of files.
+    file: usize,
     end: usize,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn salvage(
     manifest: Option<(u64, u64)>,
     visit: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<Vec<Lost>, StoreError> {
-    let files = match segments(dir) {
+    let files = match list(dir) {
         Ok(files) => files,
         Err(error) if error.is_refused() => return Err(error),
         Err(_) => Vec::new(),
@@ -56,7 +56,7 @@ pub(crate) fn salvage(
                 _ => continue,
             },
         };
-        // Without a manifest, the header of a segment names the store. The seeded checksums of the records
+        // Without a manifest, the header of a file names the store. The seeded checksums of the records
         // confirm it.
         let named = bytes.get(16..24).and_then(|number| number.try_into().ok()).map(u64::from_le_bytes);
         let Some(of) = manifest.map(|(store, _)| store).or(named) else { continue };
@@ -64,46 +64,42 @@ pub(crate) fn salvage(
         while let Some(record) = next_record(&bytes, at, of) {
             if manifest.is_none_or(|(_, from)| record.number >= from) {
                 visit(record.seqno, record.payload);
-                seen.push(Seen {
-                    number: record.number,
-                    seqno: record.seqno,
-                    segment: place,
-                    end: record.end,
-                });
+                seen.push(Seen { number: record.number, seqno: record.seqno, file: place, end: record.end });
                 store = Some(of);
             }
             at = record.end;
         }
         torn = bytes.iter().skip(at.max(HEAD)).any(|byte| *byte != 0);
     }
-    let mark = store.and_then(|store| Mark::read(dir, store).ok());
-    Ok(gaps(dir, &files, seen, manifest.map(|(_, from)| from), mark, torn))
+    let high_water = store.and_then(|store| HighWater::read(dir, store).ok());
+    Ok(gaps(dir, &files, seen, manifest.map(|(_, from)| from), high_water, torn))
 }
 
 /// The first readable record at `at` or later.
 fn next_record(bytes: &[u8], mut at: usize, store: u64) -> Option<Record<'_>> {
     loop {
-        if let Some(record) = segment::record(bytes, at, store) {
+        if let Some(record) = format::record(bytes, at, store) {
             return Some(record);
         }
-        at = segment::later(bytes, at + 1, store, 1)?;
+        at = format::later(bytes, at + 1, store, 1)?;
     }
 }
 
 /// The records that are missing between the readable ones, before the first of them, and after them up to
-/// the mark. Without a mark, non-zero bytes after the last record count as one acknowledged record.
+/// the high-water mark. Without a high-water mark, non-zero bytes after the last record count as one
+/// acknowledged record.
 fn gaps(
     dir: &Path,
     files: &[(u64, PathBuf)],
     mut seen: Vec<Seen>,
     from: Option<u64>,
-    mark: Option<u64>,
+    high_water: Option<u64>,
     torn: bool,
 ) -> Vec<Lost> {
     seen.sort_unstable_by_key(|record| record.number);
     let first = files.first().map(|(first, _)| *first);
     let mut next = from.or(first).unwrap_or(1);
-    // The segment whose name says that it has the record.
+    // The file whose name says that it has the record.
     let named = |number: u64| files.iter().rfind(|(first, _)| *first <= number).map(|(_, path)| path.clone());
     let mut end = HEAD as u64;
     let mut lost = Vec::new();
@@ -123,11 +119,11 @@ fn gaps(
         }
         next = next.max(record.number + 1);
         end = record.end as u64;
-        if files.get(record.segment + 1).is_some_and(|(first, _)| *first == next) {
+        if files.get(record.file + 1).is_some_and(|(first, _)| *first == next) {
             end = HEAD as u64;
         }
     }
-    let until = mark.map_or(next + u64::from(torn), |mark| mark + 1);
+    let until = high_water.map_or(next + u64::from(torn), |high_water| high_water + 1);
     if until > next {
         note(next, until, end, u64::MAX);
     }

@@ -1,0 +1,161 @@
+//! The state of the replicas, for people who operate them.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Replicas, Report, Space};
+use crate::log::etcd::{EndpointStatus, EtcdStatus};
+use crate::log::{LogError, Position};
+
+/// The state of the replicas, as one of them sees it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ReplicasStatus {
+    /// The prefix of the keys of the shared log in etcd.
+    pub prefix: String,
+    /// The name of the server that answers.
+    pub server: String,
+    /// The last entry of the log that this server has applied.
+    pub position: u64,
+    /// The last entry of the log; `None` if etcd does not answer.
+    pub end: Option<u64>,
+    /// The number of entries that this server has not applied; `None` if it is not known.
+    pub lag_entries: Option<u64>,
+    /// Milliseconds since this server certainly had every acknowledged write.
+    pub behind_ms: u64,
+    /// Why this server answers no requests for data, or does not follow the log, if that is so.
+    pub trouble: Option<String>,
+    /// The log; `None` if etcd does not answer.
+    pub log: Option<LogState>,
+    /// The servers that are alive, by name.
+    pub servers: Vec<ServerState>,
+}
+
+/// The state of the log in etcd.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LogState {
+    /// Bytes that etcd occupies, the most of all its servers.
+    pub bytes: u64,
+    /// Bytes of it that are in use.
+    pub bytes_in_use: u64,
+    /// Bytes at which etcd refuses writes.
+    pub quota_bytes: u64,
+    /// Alarms of etcd, such as `NOSPACE`.
+    pub alarms: Vec<String>,
+    /// The servers of etcd.
+    pub endpoints: Vec<EndpointState>,
+}
+
+/// The state of a server of etcd.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct EndpointState {
+    /// Its URL.
+    pub url: String,
+    /// Its version, if it answers.
+    pub version: Option<String>,
+    /// Whether it is etcd's leader.
+    pub is_leader: bool,
+    /// Why it does not answer, if that is so.
+    pub error: Option<String>,
+}
+
+/// The state of a replica, as it reported it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ServerState {
+    /// Its name.
+    pub name: String,
+    /// The URL at which other servers reach it.
+    pub address: String,
+    /// Its version of lookalike.
+    pub version: String,
+    /// The last entry of the log that it has applied.
+    pub position: u64,
+    /// The last entry of the log whose effect is on its disk.
+    pub durable: u64,
+    /// The number of entries of the log that it has not applied; `None` if it is not known.
+    pub lag_entries: Option<u64>,
+    /// Milliseconds since it certainly had every acknowledged write.
+    pub behind_ms: u64,
+    /// The last position of the log at which its data were the same as those of others; `None` if they were
+    /// not compared yet, or differ.
+    pub agreed: Option<u64>,
+    /// Whether it answers no requests for data, because its data differ from those of others.
+    pub is_diverged: bool,
+}
+
+impl Replicas {
+    /// The state of the replicas.
+    pub async fn status(&self) -> ReplicasStatus {
+        let (end, log, servers) = tokio::join!(self.log.last(), self.log.status(), self.servers());
+        let replica = self.engine.get().and_then(|engine| engine.replica());
+        let unknown = |error: &LogError| format!("etcd does not answer: {error}");
+        let trouble = replica.as_ref().and_then(|replica| replica.trouble.clone()).map(|it| it.reason);
+        ReplicasStatus {
+            prefix: self.settings.prefix.clone(),
+            server: self.settings.server.clone(),
+            position: replica.map_or(0, |replica| replica.position),
+            lag_entries: self.lag(),
+            behind_ms: self.behind().as_millis() as u64,
+            trouble: self.divergence().or(trouble).or_else(|| end.as_ref().err().map(unknown)),
+            end: end.ok().map(|(Position(end), _)| end),
+            log: log.ok().map(LogState::from),
+            servers: servers.unwrap_or_default(),
+        }
+    }
+
+    pub(super) async fn servers(&self) -> Result<Vec<ServerState>, LogError> {
+        let end = self.seen.lock().end;
+        let state = |(name, report): (String, Report)| {
+            let Report { address, version, position, durable, behind_ms, .. } = report;
+            let Report { number, agreed, is_diverged, .. } = report;
+            let lag_entries = (number > 0).then(|| end.saturating_sub(number));
+            ServerState {
+                name,
+                address,
+                version,
+                position,
+                durable,
+                lag_entries,
+                behind_ms,
+                agreed,
+                is_diverged,
+            }
+        };
+        Ok(self.reports().await?.into_iter().map(state).collect())
+    }
+
+    /// The reports of the servers that are alive, by name.
+    pub(super) async fn reports(&self) -> Result<Vec<(String, Report)>, LogError> {
+        let read = |(name, value): (String, bytes::Bytes)| Some((name, serde_json::from_slice(&value).ok()?));
+        Ok(self.log.members().await?.into_iter().filter_map(read).collect())
+    }
+}
+
+impl From<EtcdStatus> for LogState {
+    fn from(status: EtcdStatus) -> LogState {
+        let Space { bytes, bytes_in_use, quota_bytes } = Space::of(&status);
+        LogState {
+            bytes,
+            bytes_in_use,
+            quota_bytes,
+            alarms: status.alarms.iter().map(|alarm| alarm.kind.clone()).collect(),
+            endpoints: status.endpoints.iter().map(EndpointState::from).collect(),
+        }
+    }
+}
+
+impl From<&EndpointStatus> for EndpointState {
+    fn from(endpoint: &EndpointStatus) -> EndpointState {
+        let url = endpoint.url.clone();
+        match &endpoint.state {
+            Ok(member) => EndpointState {
+                url,
+                version: Some(member.version.clone()),
+                is_leader: member.leader == member.member,
+                error: None,
+            },
+            Err(failure) => {
+                EndpointState { url, version: None, is_leader: false, error: Some(failure.to_string()) }
+            }
+        }
+    }
+}
