@@ -5,6 +5,8 @@
 //! whether a request may be sent twice. Over TLS it trusts the certificates that the system trusts, or only
 //! those of a given file.
 
+#![deny(unreachable_pub)]
+
 mod trust;
 
 use std::path::{Path, PathBuf};
@@ -182,3 +184,7 @@ fn broken_in_words(url: &str, error: &reqwest::Error) -> String {
         (false, _) => format!("the connection to {url} failed"),
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{Replicas, Report, Space};
-use crate::log::etcd::EtcdStatus;
-use crate::log::{Log, LogError, Position};
+use lookalike_log::etcd::EtcdStatus;
+use lookalike_log::{Log, LogError, Position};
 
 /// How often the space of etcd is checked.
 pub(super) const INTERVAL: Duration = Duration::from_secs(5);

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use super::agreement::{Difference, Published, Standing};
 use super::{Replicas, Report};
-use crate::engine::Engine;
-use crate::log::LogError;
+use lookalike_engine::Engine;
+use lookalike_log::LogError;
 
 /// The file in the data directory of a server that was outvoted.
 const FILE: &str = "DIVERGED";

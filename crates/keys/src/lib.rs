@@ -7,6 +7,8 @@
 //!
 //! *Absent*: routes and the roles that they require (`http` has them), the clock, and any log of a key.
 
+#![deny(unreachable_pub)]
+
 mod file;
 mod rate;
 mod ring;
@@ -21,7 +23,7 @@ pub use file::{KeyError, KeyFile};
 pub use rate::Bucket;
 pub use ring::Keyring;
 
-use crate::ids::CollectionName;
+use lookalike_hash::CollectionName;
 
 /// The prefix of every key, by which people and scanners for leaked secrets recognise one.
 const PREFIX: &str = "lk_";
@@ -160,3 +162,7 @@ mod tests {
         assert!(Role::Admin > Role::Write && Role::Write > Role::Read);
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{Key, NAME_BYTES, Role, Scope};
-use crate::ids::CollectionName;
+use lookalike_hash::CollectionName;
 
 /// Why keys cannot be read or changed.
 #[derive(Debug, thiserror::Error)]

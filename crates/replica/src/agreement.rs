@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use crate::engine::{Digest, StateDigest};
+use lookalike_engine::{Digest, StateDigest};
 
 /// How long the vote of a live server is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);

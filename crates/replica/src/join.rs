@@ -10,8 +10,8 @@ use reqwest::Method;
 use tokio::sync::mpsc;
 
 use super::{ReplicaError, Replicas, ServerState, standing};
-use crate::client::{Client, ClientError, Trust};
-use crate::engine::{EngineSettings, JoinError, replace_data};
+use lookalike_client::{Client, ClientError, Trust};
+use lookalike_engine::{EngineSettings, JoinError, replace_data};
 
 /// Pieces of a copy that wait for the disk.
 const AHEAD: usize = 16;

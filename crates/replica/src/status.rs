@@ -4,8 +4,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{Replicas, Report, Space};
-use crate::log::etcd::{EndpointStatus, EtcdStatus};
-use crate::log::{LogError, Position};
+use lookalike_log::etcd::{EndpointStatus, EtcdStatus};
+use lookalike_log::{LogError, Position};
 
 /// The state of the replicas, as one of them sees it.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -93,7 +93,7 @@ fn with_buckets(keys: Vec<Key>, before: &[Held]) -> Vec<Held> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::{Role, Scope};
+    use crate::{Role, Scope};
 
     #[test]
     fn a_ring_follows_its_file_and_never_stops_requiring_keys() {

@@ -11,6 +11,8 @@
 //!
 //! *Absent*: consensus, leader election and failover, which are etcd's.
 
+#![deny(unreachable_pub)]
+
 mod agreement;
 mod identity;
 mod join;
@@ -29,9 +31,9 @@ use serde::{Deserialize, Serialize};
 pub use identity::IdentityError;
 pub use status::{EndpointState, LogState, ReplicasStatus, ServerState};
 
-use crate::engine::{Engine, EngineError, Membership, Pieces};
-use crate::log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
-use crate::log::{Log, LogError, Position};
+use lookalike_engine::{Engine, EngineError, Membership, Pieces};
+use lookalike_log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
+use lookalike_log::{Log, LogError, Position};
 use agreement::{Agreement, Standing};
 use identity::Identity;
 
@@ -432,3 +434,7 @@ async fn wait(error: &LogError) {
     tracing::warn!(%error, "waiting for the shared log");
     tokio::time::sleep(RETRY).await;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
