@@ -31,11 +31,11 @@ use serde::{Deserialize, Serialize};
 pub use identity::IdentityError;
 pub use status::{EndpointState, LogState, ReplicasStatus, ServerState};
 
+use agreement::{Agreement, Standing};
+use identity::Identity;
 use lookalike_engine::{Engine, EngineError, Membership, Pieces};
 use lookalike_log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
 use lookalike_log::{Log, LogError, Position};
-use agreement::{Agreement, Standing};
-use identity::Identity;
 
 /// The time after which a server that has died is not on the list of servers any more.
 const LEASE: Duration = Duration::from_secs(10);

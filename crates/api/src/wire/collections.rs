@@ -1,0 +1,448 @@
+//! Collections, statistics, snapshots and the version on the wire.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::hashes::Hex;
+use super::values::{Bits, ExpiresIn, Timestamp, present};
+use lookalike_hash::{ClusterRule, Hash, SignatureShape};
+use lookalike_service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
+use lookalike_service::{DEFAULT_SKETCH, WantedCollection};
+
+const _: () = assert!(DEFAULT_SKETCH == 32, "the contract says so");
+
+/// The settings of a collection. A setting that is omitted keeps its value; in a new collection it has the
+/// default.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CollectionSettings)]
+pub struct CollectionIn {
+    /// The profile of its fingerprints, with or without version. Only `POST /reindex` of the collection
+    /// changes it later. Default: that of the collection `default`, or `copies-128` if there is none.
+    #[schema(example = "copies-64")]
+    profile: Option<String>,
+    /// The distance of queries that name none. Default: that of the profile.
+    k: Option<Bits>,
+    /// In place of k, if the profile makes signatures: the minimum similarity, 0 to 1. A new collection gets
+    /// bands that find 95 % of the documents with exactly this similarity.
+    threshold: Option<f64>,
+    /// Whether the texts of documents are stored.
+    keep_text: Option<bool>,
+    /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none. `min_similarity` and
+    /// `POST /compare` use sketches in place of stored texts. Default: 32, and none if the profile makes
+    /// signatures or takes hashes. Only `POST /reindex` of the collection changes it later.
+    sketch_bytes: Option<u16>,
+    /// Whether documents are stored with sampled letter grams of their texts, by which parts of a text are
+    /// found inside another one. Only `POST /reindex` of the collection changes it later.
+    passages: Option<bool>,
+    /// With `passages`: grams that more than this number of documents have are boilerplate, 1 to 10,000.
+    /// Default: 100.
+    boilerplate_documents: Option<u32>,
+    /// Whether and how documents form clusters. To change it later, `POST /clusters` builds them anew.
+    clusters: Option<ClustersIn>,
+    /// The lifetime of documents that have none of their own; `null` for no expiry. A change applies to
+    /// documents written after it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<ExpiresIn>)]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    expires_in: Option<Option<ExpiresIn>>,
+}
+
+impl From<CollectionIn> for WantedCollection {
+    fn from(wanted: CollectionIn) -> WantedCollection {
+        WantedCollection {
+            profile: wanted.profile,
+            k: wanted.k.map(|k| k.0),
+            threshold: wanted.threshold,
+            sketch_bytes: wanted.sketch_bytes,
+            passages: wanted.passages,
+            boilerplate: wanted.boilerplate_documents,
+            clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
+            keep_text: wanted.keep_text,
+            expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
+        }
+    }
+}
+
+/// How documents form clusters: each is a representative unless one that ranks before it is within k;
+/// otherwise it belongs to the nearest of these.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ClusterRule)]
+pub struct ClustersIn {
+    /// Which documents rank first: `first` (those that arrived first), `longest` (text), or `newest:FIELD`,
+    /// `oldest:FIELD`, `max:FIELD`, `min:FIELD` by a field of the metadata; `a.b` is the field `b` of the
+    /// object `a`. Among equals the order of arrival decides.
+    #[schema(example = "first")]
+    pub keep: String,
+    /// The largest distance between a document and its representative. Default: k of the collection.
+    pub k: Option<Bits>,
+}
+
+/// How documents form clusters.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ClusterSettings)]
+pub(super) struct ClustersOut {
+    /// Which documents rank first.
+    #[schema(example = "first")]
+    keep: String,
+    /// The largest distance between a document and its representative.
+    k: u32,
+}
+
+impl From<ClusterRule> for ClustersOut {
+    fn from(rule: ClusterRule) -> ClustersOut {
+        ClustersOut { keep: rule.keep.to_string(), k: rule.k }
+    }
+}
+
+/// A collection.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Collection)]
+pub struct CollectionOut {
+    /// Its name.
+    name: String,
+    /// The profile of its fingerprints.
+    #[schema(example = "copies-128@1")]
+    profile: String,
+    /// The width of its hashes: 64, 128 or 256.
+    bits: u32,
+    /// The distance of queries that name none.
+    k: u32,
+    /// The same distance as a similarity, if the collection has signatures: exactly what was set, or the
+    /// similarity at `k`, rounded down to as few decimals as mean the same distance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<f64>,
+    /// The shape of its signatures, if it has signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signatures: Option<SignaturesOut>,
+    /// Whether the texts of documents are stored.
+    keep_text: bool,
+    /// The bytes of the sketch that is stored with each document, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sketch_bytes: Option<u16>,
+    /// Whether documents are stored with the grams by which passages are found.
+    passages: bool,
+    /// The number of documents with a gram above which the gram is boilerplate, if the collection keeps
+    /// passages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boilerplate_documents: Option<u32>,
+    /// How documents form clusters, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clusters: Option<ClustersOut>,
+    /// The lifetime in seconds of documents that have none of their own; `null` for no expiry.
+    expires_in: Option<u64>,
+    /// When it was created.
+    #[schema(value_type = Timestamp)]
+    created_at: Timestamp,
+    /// The number of documents.
+    documents: u64,
+    /// The number of distinct hashes.
+    distinct_hashes: u64,
+    /// The memory of the index in bytes.
+    index_bytes: u64,
+    /// The number of marks of pairs and documents as no duplicates, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marks: Option<u64>,
+}
+
+impl From<CollectionInfo> for CollectionOut {
+    fn from(info: CollectionInfo) -> CollectionOut {
+        CollectionOut {
+            name: info.name.to_string(),
+            profile: info.settings.profile,
+            bits: info.settings.width.bits(),
+            k: info.settings.k,
+            threshold: info
+                .settings
+                .signatures
+                .map(|shape| info.settings.threshold.unwrap_or_else(|| shape.threshold_of(info.settings.k))),
+            signatures: info.settings.signatures.map(SignaturesOut::from),
+            sketch_bytes: info.settings.sketch_bytes,
+            passages: info.settings.boilerplate.is_some(),
+            boilerplate_documents: info.settings.boilerplate,
+            clusters: info.settings.clusters.map(ClustersOut::from),
+            keep_text: info.settings.keep_text,
+            expires_in: info.settings.expires_in,
+            created_at: Timestamp(info.created_ms),
+            documents: info.documents,
+            distinct_hashes: info.distinct_hashes,
+            index_bytes: info.index_bytes,
+            marks: Some(info.marks).filter(|marks| *marks > 0),
+        }
+    }
+}
+
+/// The shape of signatures, and the bands by which they are found.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Signatures)]
+pub(super) struct SignaturesOut {
+    /// The number of cells of a signature, which is the maximum distance.
+    cells: u16,
+    /// The number of bands. A document is found if it is equal in all cells of a band.
+    bands: u16,
+    /// The number of cells of a band.
+    rows: u16,
+    /// The size of a signature in bytes.
+    bytes: usize,
+}
+
+impl From<SignatureShape> for SignaturesOut {
+    fn from(shape: SignatureShape) -> SignaturesOut {
+        SignaturesOut { cells: shape.cells, bands: shape.bands, rows: shape.rows, bytes: shape.bytes() }
+    }
+}
+
+/// All collections.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Collections)]
+pub struct CollectionsOut {
+    /// The collections, by name.
+    pub collections: Vec<CollectionOut>,
+}
+
+/// The result of a restore.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Restored)]
+pub struct RestoredOut {
+    /// The collection after the restore.
+    collection: CollectionOut,
+    /// The number of restored documents.
+    documents: u64,
+    /// The number of documents in the backup that have expired and were not restored.
+    expired: u64,
+    /// The name of the collection in the backup.
+    from: String,
+    /// The number of the last change in the backup.
+    sequence: u64,
+    /// When the backup was taken.
+    #[schema(value_type = Timestamp)]
+    taken_at: Timestamp,
+}
+
+impl From<Restored> for RestoredOut {
+    fn from(restored: Restored) -> RestoredOut {
+        let Restored { collection, from, documents, expired } = restored;
+        RestoredOut {
+            collection: collection.into(),
+            documents,
+            expired,
+            sequence: from.sequence,
+            taken_at: Timestamp(from.taken_ms),
+            from: from.collection,
+        }
+    }
+}
+
+/// The sizes of the buckets of a collection's index.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Buckets)]
+pub struct BucketsOut {
+    /// The number of buckets by size: those with fewer hashes than the key, and at least half as many.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    fewer_than: BTreeMap<u64, u64>,
+    /// The number of hashes in the largest bucket.
+    largest: u64,
+}
+
+impl From<BucketSizes> for BucketsOut {
+    fn from(sizes: BucketSizes) -> BucketsOut {
+        let classes = sizes.histogram.into_iter().enumerate();
+        BucketsOut {
+            fewer_than: classes.map(|(class, buckets)| (1 << class, buckets)).collect(),
+            largest: sizes.largest,
+        }
+    }
+}
+
+/// The hashes that most documents have.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SharedHashes)]
+pub struct SharedHashesOut {
+    /// The hashes, that of most documents first.
+    hashes: Vec<SharedHashOut>,
+}
+
+/// A hash that several documents have.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SharedHash)]
+pub(super) struct SharedHashOut {
+    /// The hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// The number of documents that have it.
+    documents: u64,
+}
+
+impl From<Vec<(Hash, u64)>> for SharedHashesOut {
+    fn from(counted: Vec<(Hash, u64)>) -> SharedHashesOut {
+        let hashes =
+            counted.into_iter().map(|(hash, documents)| SharedHashOut { hash: Hex(hash), documents });
+        SharedHashesOut { hashes: hashes.collect() }
+    }
+}
+
+/// Statistics of a collection and of the server.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Stats)]
+pub struct StatsOut {
+    /// The collection of the request.
+    pub collection: CollectionOut,
+    /// The sizes of the buckets of its index.
+    pub buckets: BucketsOut,
+    /// The number of matches at each distance in all answers of this collection since the start.
+    #[schema(value_type = BTreeMap<String, u64>)]
+    pub answered_distances: BTreeMap<usize, u64>,
+    /// Bytes of the store on disk, for all collections.
+    disk_bytes: u64,
+    /// The number of the last durable change.
+    sequence: u64,
+    /// The number of changes in the history that the oldest kept snapshot does not contain.
+    history_changes: u64,
+    /// The number of operations that wait to be written.
+    queued_operations: u64,
+    /// The memory of the process.
+    memory: MemoryOut,
+    /// The newest snapshot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<SnapshotOut>,
+    /// How far the server is in the shared log; absent on a single server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replica: Option<FollowingOut>,
+}
+
+/// How far a replica is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Following)]
+pub struct FollowingOut {
+    /// The last entry of the log that it has applied.
+    pub position: u64,
+    /// The number of entries of the log that it has not applied; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lag_entries: Option<u64>,
+    /// Milliseconds since it certainly had every acknowledged write.
+    pub behind_ms: u64,
+}
+
+impl StatsOut {
+    /// The statistics of a collection.
+    pub fn new(
+        collection: CollectionInfo,
+        sizes: BucketSizes,
+        distances: &[u64],
+        stats: EngineStats,
+        memory: Memory,
+        now_ms: u64,
+    ) -> StatsOut {
+        let answered = distances.iter().copied().enumerate().filter(|(_, count)| *count > 0);
+        StatsOut {
+            collection: collection.into(),
+            buckets: sizes.into(),
+            answered_distances: answered.collect(),
+            disk_bytes: stats.disk_bytes,
+            sequence: stats.sequence.0,
+            history_changes: stats.history_changes,
+            queued_operations: stats.queued_operations,
+            memory: memory.into(),
+            snapshot: stats.snapshot.map(|snapshot| SnapshotOut::new(snapshot, now_ms)),
+            replica: None,
+        }
+    }
+}
+
+/// The memory of the process.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Memory)]
+pub(super) struct MemoryOut {
+    /// The resident memory in bytes.
+    resident_bytes: u64,
+    /// The budget in bytes; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_bytes: Option<u64>,
+    /// What the budget admits: `open` all documents, `no_bulk` (above 80 %) single documents, `full` (above
+    /// 90 %) no documents.
+    state: MemoryStateOut,
+}
+
+/// What the memory budget admits.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = MemoryState)]
+pub(super) enum MemoryStateOut {
+    /// All documents.
+    Open,
+    /// Single documents, no streams or arrays.
+    NoBulk,
+    /// No documents.
+    Full,
+}
+
+impl From<Memory> for MemoryOut {
+    fn from(memory: Memory) -> MemoryOut {
+        let state = match memory.state {
+            MemoryState::Open => MemoryStateOut::Open,
+            MemoryState::NoBulk => MemoryStateOut::NoBulk,
+            MemoryState::Full => MemoryStateOut::Full,
+        };
+        let Memory { resident_bytes, budget_bytes, .. } = memory;
+        MemoryOut { resident_bytes, budget_bytes, state }
+    }
+}
+
+/// A snapshot of the index on disk.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Snapshot)]
+pub struct SnapshotOut {
+    /// The name of its file.
+    name: String,
+    /// The number of the last change before it was begun. A start replays the history after this change.
+    sequence: u64,
+    /// Its size in bytes.
+    bytes: u64,
+    /// The XXH3 checksum of the file, 16 hexadecimal digits; absent if it is unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checksum: Option<String>,
+    /// When it was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    written_at: Option<Timestamp>,
+    /// Its age in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_seconds: Option<u64>,
+}
+
+impl SnapshotOut {
+    /// A snapshot as it is listed.
+    pub fn new(snapshot: Snapshot, now_ms: u64) -> SnapshotOut {
+        SnapshotOut {
+            name: snapshot.name,
+            sequence: snapshot.sequence.0,
+            bytes: snapshot.bytes,
+            checksum: snapshot.checksum.map(|checksum| format!("{checksum:016x}")),
+            written_at: snapshot.written_ms.map(Timestamp),
+            age_seconds: snapshot.written_ms.map(|written| now_ms.saturating_sub(written) / 1_000),
+        }
+    }
+}
+
+/// The kept snapshots.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Snapshots)]
+pub struct SnapshotsOut {
+    /// The snapshots, newest first.
+    pub snapshots: Vec<SnapshotOut>,
+}
+
+/// The program that answers.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Version)]
+pub struct VersionOut {
+    /// The name of the program.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// The profiles that it has.
+    pub profiles: Vec<String>,
+}

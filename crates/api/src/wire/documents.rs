@@ -1,0 +1,486 @@
+//! Documents on the wire.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::clusters::PlacementOut;
+use super::content::{PageIn, check_size, one_content, page};
+use super::exported::ExportedIn;
+use super::features::FeatureIn;
+use super::few::Few;
+use super::found::{MatchOut, left_out};
+use super::hashes::{HashIn, Hex};
+use super::values::{
+    Arrival, ExpiresIn, Id, Metadata, SignatureHex, SketchHex, StatusOut, Timestamp, present,
+};
+use crate::error::{Body, Code, Problem};
+use lookalike_service::Outcome;
+use lookalike_service::{
+    Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, Placement, status,
+};
+
+/// The members of a document to store, in the order of the contract.
+pub const DOCUMENT_MEMBERS: [&str; 15] = [
+    "id",
+    "text",
+    "html",
+    "page",
+    "hash",
+    "signature",
+    "features",
+    "profile",
+    "characters",
+    "sketch",
+    "metadata",
+    "expires_in",
+    "expires_at",
+    "arrival",
+    "exported",
+];
+
+/// A document to store: exactly one of text, html, hash, signature and features.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDocument)]
+pub struct DocumentIn {
+    /// Its id. Default: a UUID (version 7) made by the server.
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// Its text.
+    text: Option<String>,
+    /// Its HTML page.
+    html: Option<String>,
+    /// Which text of the page is used. Default: `main`.
+    page: Option<PageIn>,
+    /// Its hash, computed elsewhere with the profile of the collection.
+    #[schema(value_type = Option<HashIn>)]
+    hash: Option<Hex>,
+    /// Its signature, computed elsewhere with the profile of the collection, if that makes signatures.
+    #[schema(value_type = Option<SignatureHex>)]
+    signature: Option<SignatureHex>,
+    /// Its features with their weights, hashed by the rules of the profile of the collection: `[text,
+    /// weight]`, `[text, weight, hash]` or `[{"hash": hash}, weight]`, at most 10,000.
+    #[schema(value_type = Option<Vec<Vec<Value>>>, example = json!([["美国", 5], ["51区", 2]]))]
+    features: Option<Few<FeatureIn>>,
+    /// The profile that made its hash or signature, with or without version. If it is not that of the
+    /// collection, the document is refused (409).
+    #[schema(example = "copies-64@1")]
+    profile: Option<String>,
+    /// The number of characters of its text, if the text is not sent: the keep rule `longest` uses it. An
+    /// export has this field.
+    characters: Option<u32>,
+    /// The sketch of its text, if its hash is sent in place of the text: `min_similarity` and `POST /compare`
+    /// use it. It has the `sketch_bytes` of the collection, and the profile must be named here or by the
+    /// header of an export. An export has this field.
+    #[schema(value_type = Option<SketchHex>)]
+    sketch: Option<SketchHex>,
+    /// A JSON object that is returned with it, at most 16 KiB.
+    #[schema(value_type = Option<Metadata>)]
+    metadata: Option<Metadata>,
+    /// Its lifetime; `null` for no expiry. Default: the setting of the collection.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<ExpiresIn>)]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    expires_in: Option<Option<ExpiresIn>>,
+    /// When it expires, in place of `expires_in`. An export has this field.
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
+    /// Its place in the order of arrival, by which clusters rank documents. The export of a collection with
+    /// clusters has this field. Default: after all documents so far. A stored document keeps its own.
+    #[schema(value_type = Option<Arrival>)]
+    arrival: Option<Arrival>,
+    /// What else an export has of it.
+    exported: Option<ExportedIn>,
+}
+
+impl DocumentIn {
+    /// Converts it for the service.
+    pub fn offered(self, limits: &Limits) -> Result<Offered, Problem> {
+        let html = page(self.html, self.page)?;
+        let has_other =
+            self.text.is_some() || html.is_some() || self.hash.is_some() || self.signature.is_some();
+        let content = match self.features {
+            None => one_content(self.text, html, self.hash, self.signature)?,
+            Some(features) if !has_other => Content::Features(features.given()),
+            Some(_) => {
+                let detail = "exactly one of text, html, hash, signature and features is needed";
+                return Err(Problem::new(Code::InvalidField, detail));
+            }
+        };
+        check_size("the document", &content, limits)?;
+        if self.characters.is_some() && matches!(content, Content::Text(_) | Content::Html(..)) {
+            let detail = "characters is for a document without its text, which is counted; leave it out";
+            return Err(Problem::field(Code::InvalidField, "/characters", detail));
+        }
+        if self.sketch.is_some() && !matches!(content, Content::Hash(_)) {
+            let detail = "sketch is for a document with a hash in place of its text; leave it out";
+            return Err(Problem::field(Code::InvalidField, "/sketch", detail));
+        }
+        let id = self.id.map(|id| id.0);
+        let expires = match (self.expires_in, self.expires_at) {
+            (Some(_), Some(_)) => {
+                let detail = "expires_in and expires_at both set when the document expires; leave one out";
+                return Err(Problem::field(Code::InvalidField, "/expires_at", detail));
+            }
+            (Some(Some(span)), None) => Expires::In(span.0),
+            (Some(None), None) => Expires::Never,
+            (None, Some(at)) => Expires::At(at.0),
+            (None, None) => Expires::Default,
+        };
+        let (profile, characters) = (self.profile.map(Arc::from), self.characters);
+        let metadata = self.metadata.map(Metadata::into_string);
+        let sketch = self.sketch.map(|sketch| sketch.0);
+        let place = self.arrival.map(|arrival| arrival.0);
+        let exported = self.exported.map(ExportedIn::exported).transpose()?;
+        let is_keyed = false;
+        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, exported, is_keyed })
+    }
+
+    /// The same for a route with the id in the path.
+    pub fn offered_as(self, id: &lookalike_hash::DocumentId, limits: &Limits) -> Result<Offered, Problem> {
+        let mut offered = self.offered(limits)?;
+        if offered.id.as_ref().is_some_and(|named| named != id) {
+            let detail = "the id in the body differs from the id in the path; leave it out";
+            return Err(Problem::field(Code::InvalidField, "/id", detail));
+        }
+        offered.id = Some(id.clone());
+        Ok(offered)
+    }
+}
+
+/// The change of a document.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = DocumentChange)]
+pub struct PatchIn {
+    /// The changes of its metadata by the rules of JSON merge patch (RFC 7396): members that are named
+    /// replace those that are stored, objects are merged, and `null` removes a member, or all metadata.
+    #[serde(default, deserialize_with = "raw")]
+    #[schema(value_type = Option<Metadata>, example = json!({"source": "web", "draft": null}))]
+    metadata: Option<Box<RawValue>>,
+    /// Its lifetime from now on; `null` for no expiry.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<ExpiresIn>)]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    expires_in: Option<Option<ExpiresIn>>,
+    /// When it expires, in place of `expires_in`; `null` for no expiry.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Timestamp>, example = "2100-01-01T00:00:00Z")]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    expires_at: Option<Option<Timestamp>>,
+}
+
+/// Reads a value that is present, also `null`.
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl PatchIn {
+    /// Converts it for the service.
+    pub fn patch(self) -> Result<Patch, Problem> {
+        let expires = match (self.expires_in, self.expires_at) {
+            (Some(_), Some(_)) => {
+                let detail = "expires_in and expires_at both set when the document expires; leave one out";
+                return Err(Problem::field(Code::InvalidField, "/expires_at", detail));
+            }
+            (Some(Some(span)), None) => Some(Expires::In(span.0)),
+            (None, Some(Some(at))) => Some(Expires::At(at.0)),
+            (Some(None), None) | (None, Some(None)) => Some(Expires::Never),
+            (None, None) => None,
+        };
+        if self.metadata.is_none() && expires.is_none() {
+            let detail = "there is nothing to change: name metadata, expires_in or expires_at. PUT replaces \
+                          a text, a hash or features";
+            return Err(Problem::new(Code::InvalidField, detail));
+        }
+        Ok(Patch { metadata: self.metadata, expires })
+    }
+}
+
+/// The result for a document.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AddedDocument)]
+pub struct AddedOut {
+    /// Its id; absent if it was not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// Its hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// What was done: `created`, `updated`, `replaced` if it was stored in place of near-duplicates, or
+    /// `duplicate` if it was not stored.
+    outcome: OutcomeOut,
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
+    /// Which text of the page was used, if it was sent as `html`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<PageIn>,
+    /// Its cluster, if it was stored in a collection with clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
+    /// For a stored document: its neighbours within the collection's k; `[]` if there are none. For a
+    /// duplicate: the documents that it duplicates; if it replaced some, these. Nearest first, at most ten,
+    /// or as many as the parameter `similar`; absent if that is 0. `null` if the document is stored and its
+    /// neighbours could not be looked up; `similar_unknown` has the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<MatchOut>>)]
+    #[allow(clippy::option_option, reason = "absent, null and a list are three things")]
+    similar: Option<Option<Vec<MatchOut>>>,
+    /// The number of neighbours that were left out because of marks, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<u64>,
+    /// Why the neighbours could not be looked up: the code of an error such as `busy`, a colon, and the
+    /// remedy. Absent if `similar` has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "busy: the processors are busy; try again in a moment. The document is stored; GET \
+                   /documents/{id}/similar returns its neighbours")]
+    similar_unknown: Option<String>,
+}
+
+/// What was done with a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Outcome)]
+pub(super) enum OutcomeOut {
+    /// A new document was stored.
+    Created,
+    /// The document replaced the stored one with its id.
+    Updated,
+    /// The document was stored in place of near-duplicates.
+    Replaced,
+    /// The document was not stored, because it duplicates a stored one.
+    Duplicate,
+}
+
+impl From<&Outcome> for OutcomeOut {
+    fn from(outcome: &Outcome) -> OutcomeOut {
+        match outcome {
+            Outcome::Created(_) => OutcomeOut::Created,
+            Outcome::Duplicate(_) => OutcomeOut::Duplicate,
+            Outcome::Replaced(..) => OutcomeOut::Replaced,
+            Outcome::Updated(_)
+            | Outcome::Repeated(..)
+            | Outcome::TooManyNear
+            | Outcome::Deleted
+            | Outcome::Absent
+            | Outcome::Refused(_) => OutcomeOut::Updated,
+        }
+    }
+}
+
+impl AddedOut {
+    /// The result for an added document, with its neighbours if they were looked up.
+    pub fn new(added: Added, similar: Option<Result<Neighbours, Problem>>) -> AddedOut {
+        let outcome = OutcomeOut::from(&added.outcome);
+        let (named, id, expires_ms) = match added.outcome {
+            Outcome::Duplicate(of) => (Some(of), None, None),
+            Outcome::Replaced(_, of) => (Some(of), Some(Id(added.id)), added.expires_ms),
+            _ => (None, Some(Id(added.id)), added.expires_ms),
+        };
+        let out = |matches: Vec<Match>| Some(matches.into_iter().map(MatchOut::from).collect());
+        let (similar, marked, similar_unknown) = match similar {
+            Some(Ok(Neighbours { matches, marked })) => (Some(out(matches)), left_out(marked), None),
+            Some(Err(problem)) => (Some(None), None, Some(unknown_neighbours(&problem))),
+            None => (named.map(out), None, None),
+        };
+        AddedOut {
+            id,
+            hash: Hex(added.hash),
+            outcome,
+            status: added.status.map(StatusOut::from),
+            page: added.page.map(PageIn::from),
+            cluster: added.placement.map(PlacementOut::from),
+            expires_at: expires_ms.map(Timestamp),
+            similar,
+            marked,
+            similar_unknown,
+        }
+    }
+}
+
+/// Why the neighbours of a stored document could not be looked up, and the remedy.
+fn unknown_neighbours(problem: &Problem) -> String {
+    format!(
+        "{}. The document is stored; GET /documents/{{id}}/similar returns its neighbours",
+        problem.body_text()
+    )
+}
+
+/// A stored document.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Document)]
+pub struct DocumentOut {
+    /// Its id.
+    #[schema(value_type = Id)]
+    id: Id,
+    /// Its hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// Its signature, if the collection has signatures. The hash is the name of the signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SignatureHex>)]
+    signature: Option<SignatureHex>,
+    /// The number of distinct features of its text; absent if it was sent as a hash or a signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    features: Option<u32>,
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash or a signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
+    /// When it was last written.
+    #[schema(value_type = Timestamp)]
+    written_at: Timestamp,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
+    /// Its metadata.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Metadata>)]
+    metadata: Option<Metadata>,
+    /// Its text, if the collection stores texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// Its cluster, in a collection with clusters. The document represents the cluster if `representative` is
+    /// its own id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
+}
+
+impl DocumentOut {
+    /// A document of a collection, which may be one of signatures.
+    pub fn new(
+        document: lookalike_service::Document,
+        is_signed: bool,
+        cluster: Option<Placement>,
+    ) -> DocumentOut {
+        let status = status(&document.row).map(StatusOut::from);
+        let row = document.row;
+        DocumentOut {
+            id: Id(document.id),
+            hash: Hex(row.hash),
+            signature: row.sketch.filter(|_| is_signed).map(SignatureHex),
+            features: row.features,
+            status,
+            written_at: Timestamp(row.written_ms),
+            expires_at: row.expires_ms.map(Timestamp),
+            metadata: row.metadata.and_then(Metadata::stored),
+            text: row.text,
+            cluster: cluster.map(PlacementOut::from),
+        }
+    }
+}
+
+/// The result for one line of a stream or one element of an array: the same as for a single document, or an
+/// error. An answer lists at most 100 errors, among them the first of each code. Lines and elements without a
+/// result were not stored; the summary counts them.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[schema(as = LineResult)]
+pub struct LineOut {
+    /// The number of the line or element, from 0. Blank lines are numbered and get no result.
+    pub index: u64,
+    /// The id of the document; absent if there is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// Its hash; absent if there is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Hex>)]
+    hash: Option<Hex>,
+    /// What was done; absent if there is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) outcome: Option<OutcomeOut>,
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
+    /// Which text of the page was used, if it was sent as `html`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<PageIn>,
+    /// Its cluster, if it was stored in a collection with clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
+    /// Its neighbours within the collection's k, nearest first, if the parameter `similar` is above 0; they
+    /// may be documents of later lines. For a duplicate, the documents that it duplicates, and for
+    /// `replaced`, those that it replaced: at most ten, and without metadata unless `similar` is above 0.
+    /// `null` if they could not be looked up; `similar_unknown` has the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<MatchOut>>)]
+    #[allow(clippy::option_option, reason = "absent, null and a list are three things")]
+    similar: Option<Option<Vec<MatchOut>>>,
+    /// The number of neighbours that were left out because of marks, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<u64>,
+    /// Why the neighbours could not be looked up. Absent if `similar` has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similar_unknown: Option<String>,
+    /// Why the document was not stored; absent if there is an outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Box<Body>>,
+}
+
+impl LineOut {
+    /// The result for an added document, with its neighbours if they were looked up.
+    pub fn added(index: u64, added: Added, similar: Option<Result<Neighbours, Problem>>) -> LineOut {
+        let id = Some(Id(added.id.clone()));
+        let AddedOut {
+            id: _,
+            hash,
+            outcome,
+            status,
+            page,
+            cluster,
+            expires_at,
+            similar,
+            marked,
+            similar_unknown,
+        } = AddedOut::new(added, similar);
+        LineOut {
+            index,
+            id,
+            hash: Some(hash),
+            outcome: Some(outcome),
+            status,
+            page,
+            cluster,
+            expires_at,
+            similar,
+            marked,
+            similar_unknown,
+            error: None,
+        }
+    }
+
+    /// The line of a document that was refused.
+    pub fn failed(index: u64, problem: &Problem) -> LineOut {
+        LineOut { index, error: Some(Box::new(problem.body())), ..LineOut::default() }
+    }
+
+    /// The code of the error, if there is one.
+    pub fn error_code(&self) -> Option<&'static str> {
+        self.error.as_ref().map(|error| error.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_members_of_a_document_are_known() {
+        let error = serde_json::from_str::<DocumentIn>(r#"{"other": 1}"#).unwrap_err().to_string();
+        let members: Vec<String> = DOCUMENT_MEMBERS.iter().map(|name| format!("`{name}`")).collect();
+        assert!(error.contains(&format!("expected one of {} at", members.join(", "))), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! Reindexes on the wire.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::collections::CollectionOut;
+use super::values::{Bits, Timestamp};
+use crate::error::{Body, Problem};
+use lookalike_service::{CollectionInfo, Reindexed, WantedReindex};
+
+/// The settings of the new fingerprints. A setting that is omitted stays, except that `k` is that of a new
+/// profile.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Reindex)]
+pub struct ReindexIn {
+    /// The profile, with or without version. Default: that of the collection.
+    #[schema(example = "copies-128")]
+    profile: Option<String>,
+    /// The distance of queries that name none. Default: that of the profile, if it changes.
+    k: Option<Bits>,
+    /// In place of k, if the profile makes signatures: the minimum similarity, 0 to 1.
+    threshold: Option<f64>,
+    /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none.
+    sketch_bytes: Option<u16>,
+    /// Whether documents are stored with sampled letter grams of their texts.
+    passages: Option<bool>,
+}
+
+impl From<ReindexIn> for WantedReindex {
+    fn from(wanted: ReindexIn) -> WantedReindex {
+        let ReindexIn { profile, k, threshold, sketch_bytes, passages } = wanted;
+        WantedReindex { profile, k: k.map(|k| k.0), threshold, sketch_bytes, passages }
+    }
+}
+
+/// The state of a reindex.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ReindexState)]
+pub(super) enum StateOut {
+    /// It makes fingerprints; queries are answered with the old ones.
+    Running,
+    /// It has ended; queries are answered with the new fingerprints.
+    Done,
+    /// It has ended without effect; `error` has the reason.
+    Failed,
+    /// A request has ended it, without effect.
+    Ended,
+}
+
+/// A reindex.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Reindexed)]
+pub struct ReindexOut {
+    state: StateOut,
+    /// The profile of the new fingerprints.
+    #[schema(example = "copies-128@1")]
+    profile: String,
+    /// When it was started.
+    #[schema(value_type = Timestamp)]
+    started_at: Timestamp,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    ended_at: Option<Timestamp>,
+    /// The number of documents read.
+    documents_read: u64,
+    /// The number of documents that the collection had at the beginning.
+    documents: u64,
+    /// The collection right after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    collection: Option<CollectionOut>,
+    /// The reason, if it had no effect.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Body>,
+}
+
+impl From<Reindexed> for ReindexOut {
+    fn from(job: Reindexed) -> ReindexOut {
+        let (state, collection, error) = match job.outcome {
+            None if job.is_cancelled => (StateOut::Ended, None, None),
+            None => (StateOut::Running, None, None),
+            Some(Ok(info)) => (StateOut::Done, Some(CollectionInfo::clone(&info).into()), None),
+            Some(Err(error)) => (StateOut::Failed, None, Some(Problem::from(&*error).body())),
+        };
+        ReindexOut {
+            state,
+            profile: job.profile,
+            started_at: Timestamp(job.started_ms),
+            ended_at: job.ended_ms.map(Timestamp),
+            documents_read: job.read.0,
+            documents: job.read.1,
+            collection,
+            error,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `POST /compare`: compares any two of text, page, stored document and hash.
+
+use axum::extract::{Request, State as From_};
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::body::Json;
+use super::deadline::Deadline;
+use super::error::Problem;
+use super::extract::{Params, Target, check_type, parse_aside, read};
+use super::parse::parse_object;
+use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
+use super::route::Route;
+use super::wire::{CompareIn, ComparisonOut, FormParams, in_form};
+
+/// Compares any two of text, page, stored document and hash, and explains why they match or do not.
+///
+/// The answer has features, their similarity and a comparison by words if both texts are known. The text of
+/// a stored document is known if the collection keeps texts.
+#[utoipa::path(
+    post, path = Route::Compare.path(), tag = "fingerprints",
+    params(FormParams), request_body = CompareIn,
+    responses(
+        (status = 200, description = "The comparison.", body = ComparisonOut),
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable,
+    )
+)]
+pub(super) async fn compare(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    Target(collection): Target,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let form = params.form();
+    let bytes = read(request, 2 * state.service.limits().body_bytes() + 4096).await?;
+    let wanted: CompareIn =
+        parse_aside(&state, deadline, bytes, move |bytes| in_form(form, || parse_object(bytes))).await?;
+    let (profile, k, is_whole) = (wanted.profile.clone(), wanted.k, wanted.whole_diff);
+    let sides = wanted.sides(state.service.limits())?;
+    let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);
+    let compared = ComparisonOut::new(deadline.query(comparing).await?, is_whole);
+    Ok(in_form(form, || Json(compared).into_response()))
+}

@@ -1,0 +1,157 @@
+//! Fingerprints of texts and of given features. Nothing is stored.
+
+use axum::extract::{Request, State as From_};
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::body::Json;
+use super::deadline::Deadline;
+use super::error::{Code, Problem};
+use super::extract::{Params, charset, check_type, parse_aside, read};
+use super::parse::parse_object;
+use super::responses::{BodyRefused, Refused, Unavailable};
+use super::route::Route;
+use super::wire::{
+    Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, in_form, page,
+};
+use lookalike_service::{Content, Decoded, Given, Limits};
+
+/// Computes the fingerprint of a text, a page, or given features.
+///
+/// A `text/plain` or `text/html` body is the same as `{"text"}` or `{"html"}`. Its charset is the one in the
+/// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others);
+/// `charset` of the answer says which, whether it is guessed, and how many invalid bytes became U+FFFD.
+#[utoipa::path(
+    post, path = Route::Fingerprint.path(), tag = "fingerprints", params(FormParams),
+    request_body(content(
+        (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
+    )),
+    responses(
+        (status = 200, description = "The fingerprint.", body = FingerprintOut),
+        BodyRefused, Refused, Unavailable,
+    )
+)]
+pub(super) async fn fingerprint(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    let limits = *state.service.limits();
+    let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
+    let limit = match kind {
+        "application/json" => limits.body_bytes(),
+        "text/plain" => limits.document_bytes,
+        _ => limits.page_bytes,
+    };
+    let charset = charset(request.headers()).map(str::to_owned);
+    let bytes = read(request, limit).await?;
+    let wanted = parse_aside(&state, deadline, bytes, move |bytes| {
+        if kind == "application/json" {
+            return Ok((parse_object(bytes)?, None));
+        }
+        let is_page = kind == "text/html";
+        let Decoded { text, charset } = decode(bytes, charset.as_deref(), is_page)?;
+        let content = Some(text.into_owned());
+        let (text, html) = if is_page { (None, content) } else { (content, None) };
+        Ok((FingerprintIn { text, html, ..FingerprintIn::default() }, Some(charset)))
+    });
+    let (mut wanted, charset): (FingerprintIn, _) = wanted.await?;
+    let profile = state.service.profile(wanted.profile.as_deref())?;
+    let (explain, form) = (wanted.explain, params.form());
+    if let Some(given) = given(&mut wanted)? {
+        let counted = deadline.query(state.service.count_given(profile, given)).await?;
+        return Ok(in_form(form, || Json(FingerprintOut::counted(counted, explain)).into_response()));
+    }
+    let content = content(wanted, &limits)?;
+    if explain {
+        let explained = deadline.query(state.service.explain(profile, content)).await?;
+        let made = || FingerprintOut::from(explained).read_in(charset);
+        return Ok(in_form(form, || Json(made()).into_response()));
+    }
+    let computed = deadline.query(state.service.fingerprint(profile, vec![content])).await?;
+    let mut fingerprints = computed.into_iter();
+    let fingerprint = fingerprints.next().expect("there is a fingerprint for each content");
+    Ok(in_form(form, || Json(FingerprintOut::from(fingerprint).read_in(charset)).into_response()))
+}
+
+/// Computes the fingerprints of several texts.
+#[utoipa::path(
+    post, path = Route::BatchFingerprint.path(), tag = "fingerprints", operation_id = "batch_fingerprint",
+    params(FormParams), request_body = TextsIn,
+    responses(
+        (status = 200, description = "The fingerprints, in the order of the texts.", body = FingerprintsOut),
+        BodyRefused, Refused, Unavailable,
+    )
+)]
+pub(super) async fn batch(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    let limits = *state.service.limits();
+    check_type(request.headers(), &["application/json"])?;
+    let bytes = read(request, limits.batch_bytes).await?;
+    let wanted: TextsIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
+    let (Few(texts), most) = (wanted.texts, limits.batch_items);
+    if texts.len() > most {
+        let detail = format!(
+            "there are {} texts; at most {most} are accepted in one request (limits.batch_items)",
+            texts.len()
+        );
+        return Err(Problem::field(Code::InvalidField, "/texts", detail));
+    }
+    let profile = state.service.profile(wanted.profile.as_deref())?;
+    let contents: Vec<Content> = texts.into_iter().map(Content::Text).collect();
+    contents.iter().try_for_each(|content| check_size("a text", content, &limits))?;
+    let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
+    Ok(in_form(params.form(), || {
+        let fingerprints = computed.into_iter().map(FingerprintOut::from).collect();
+        Json(FingerprintsOut { fingerprints }).into_response()
+    }))
+}
+
+/// The features or sums of a request, if it has any.
+fn given(wanted: &mut FingerprintIn) -> Result<Option<Given>, Problem> {
+    let (features, sums) = (wanted.features.take(), wanted.sums.take());
+    let (bits, function, tie) = (wanted.bits.take(), wanted.function.take(), wanted.tie.take());
+    if features.is_none() && sums.is_none() {
+        let misplaced =
+            [("/bits", bits.is_some()), ("/function", function.is_some()), ("/tie", tie.is_some())];
+        return match misplaced.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(None),
+            Some((field, _)) => {
+                let detail = "bits, function and tie can be combined with features or sums; a text is \
+                              fingerprinted by a profile";
+                Err(Problem::field(Code::InvalidField, field, detail))
+            }
+        };
+    }
+    let has_text = wanted.text.is_some() || wanted.html.is_some();
+    if has_text || (features.is_some() && sums.is_some()) {
+        let detail = "exactly one of text, html, features and sums is needed";
+        return Err(Problem::new(Code::InvalidField, detail));
+    }
+    let features = features.map(Few::given).unwrap_or_default();
+    Ok(Some(Given { features, sums: sums.map(|sums| sums.0), bits, function, tie }))
+}
+
+fn content(wanted: FingerprintIn, limits: &Limits) -> Result<Content, Problem> {
+    let content = match (wanted.text, page(wanted.html, wanted.page)?) {
+        (Some(text), None) => Content::Text(text),
+        (None, Some((html, which))) => Content::Html(html, which),
+        _ => {
+            let detail = "exactly one of text, html, features and sums is needed; POST \
+                          /batch/fingerprint takes several texts";
+            return Err(Problem::new(Code::InvalidField, detail));
+        }
+    };
+    check_size("a text", &content, limits)?;
+    Ok(content)
+}
+
+fn decode<'a>(bytes: &'a [u8], charset: Option<&str>, is_page: bool) -> Result<Decoded<'a>, Problem> {
+    lookalike_service::decode(bytes, charset, is_page)
+        .map_err(|error| Problem::new(Code::MalformedRequest, format!("the body cannot be read: {error}")))
+}

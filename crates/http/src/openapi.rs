@@ -1,0 +1,200 @@
+//! The `OpenAPI` contract, generated from the handlers. A test checks that `openapi.yaml` is equal to it.
+
+use std::sync::LazyLock;
+
+use axum::http::Method;
+use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::openapi::{Required, path::Operation};
+use utoipa::{IntoResponses, OpenApi};
+
+use super::error::Body;
+use super::responses::{AnyProblem, NotAllowed};
+use super::route::{Matched, Need, Route};
+use super::wire::{
+    Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
+    Timestamp,
+};
+use super::{
+    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint, links,
+    listing, marks, operations, pairs, reindex, replicas, similar,
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "lookalike",
+        description = "Exact near-duplicate lookup: fingerprints, and documents within Hamming distance \
+                       k.\n\n\
+                       The header `X-Timeout-Ms` (1 or more) shortens the time of a lookup, a fingerprint\n\
+                       or a write. After it the answer is 503 `deadline_exceeded`; elements of an array\n\
+                       that were not begun have this error.\n\n\
+                       Every body may be compressed: `Content-Encoding: gzip` or `zstd`. Limits count\n\
+                       decompressed bytes."
+    ),
+    servers((url = "/", description = "The server that has this contract.")),
+    paths(
+        fingerprint::fingerprint, fingerprint::batch, compare::compare,
+        documents::add, documents::batch, documents::put, documents::patch, documents::get,
+        documents::delete, listing::list, listing::export, pairs::list,
+        deletions::begin, deletions::get, deletions::forget,
+        similar::by_query, similar::by_body, similar::batch, similar::by_document,
+        collections::list, collections::get, collections::put, collections::delete,
+        backups::backup, backups::restore,
+        clusters::list, clusters::build, clusters::remove, clusters::get, clusters::of_document,
+        marks::add, marks::list, marks::remove,
+        calibrate::begin, calibrate::get, calibrate::forget,
+        reindex::begin, reindex::get, reindex::end,
+        operations::stats, operations::snapshot, operations::snapshots,
+        operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
+        operations::contract_json,
+        operations::profiles, operations::key, collections::shared_hashes, replicas::list,
+        replicas::copy,
+    ),
+    components(schemas(
+        Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id,
+        Metadata, Timestamp,
+    )),
+    tags(
+        (name = "fingerprints", description = "Fingerprints of texts."),
+        (name = "documents", description = "The stored documents."),
+        (name = "similar", description = "Lookup of near stored documents."),
+        (name = "clusters", description = "Groups of near-duplicates, and which document represents each."),
+        (name = "marks", description = "Documents that users marked as no duplicates."),
+        (name = "collections", description = "Separate sets of documents, each with its profile."),
+        (name = "operations", description = "Health, metrics, snapshots, backups."),
+    )
+)]
+struct Contract;
+
+/// The suffix of the ids of operations with the collection in the path.
+pub(super) const IN_COLLECTION: &str = "_in_collection";
+
+static YAML: LazyLock<String> =
+    LazyLock::new(|| contract().to_yaml().expect("the contract can always be serialised"));
+
+static JSON: LazyLock<String> =
+    LazyLock::new(|| contract().to_json().expect("the contract can always be serialised") + "\n");
+
+/// The contract as JSON.
+pub(super) fn json() -> &'static str {
+    &JSON
+}
+
+/// The contract as YAML.
+pub fn yaml() -> &'static str {
+    &YAML
+}
+
+/// The contract.
+pub(super) fn contract() -> utoipa::openapi::OpenApi {
+    let mut contract = Contract::openapi();
+    contract.merge(documents::Streamed::openapi());
+    contract.merge(pairs::Streamed::openapi());
+    for route in Route::OF_OPTIONAL_COLLECTION {
+        if let Some(item) = contract.paths.paths.get(route.path()) {
+            let item = per_collection(item.clone());
+            contract.paths.paths.insert(route.path_in_collection().to_owned(), item);
+        }
+    }
+    for (path, item) in &mut contract.paths.paths {
+        let is_open = Matched::of(path).route.need(&Method::GET) == Need::Nothing;
+        operations(item).for_each(|operation| {
+            add_errors(operation, is_open);
+            add_parameter_schemas(operation);
+            remove_text_schemas(operation);
+        });
+    }
+    links::add(&mut contract);
+    examples::add(&mut contract);
+    let schemes = &mut contract.components.get_or_insert_default().security_schemes;
+    schemes.insert("bearer".to_owned(), SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)).into());
+    let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
+    schemes.insert("key".to_owned(), SecurityScheme::ApiKey(header).into());
+    let none: [&str; 0] = [];
+    // The first alternative is no key at all, for a server without keys.
+    contract.security = Some(vec![
+        SecurityRequirement::default(),
+        SecurityRequirement::new("bearer", none),
+        SecurityRequirement::new("key", none),
+    ]);
+    contract
+}
+
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten()
+}
+
+/// Adds the schemas of the parameters in the path and of the conditions in the headers.
+fn add_parameter_schemas(operation: &mut Operation) {
+    let is_of_cluster = operation.operation_id.as_ref().is_some_and(|id| id.starts_with("get_cluster"));
+    for parameter in operation.parameters.iter_mut().flatten() {
+        let RefOr::T(parameter) = parameter else { continue };
+        parameter.schema = match (&parameter.parameter_in, parameter.name.as_str()) {
+            (ParameterIn::Path, "collection") => Some(text("^[a-z0-9][a-z0-9_-]{0,63}$", Some("default"))),
+            (ParameterIn::Path, "id") if is_of_cluster => Some(text("^[0-9]{1,19}$", Some("1"))),
+            (ParameterIn::Path, "id") => Some(Ref::from_schema_name("DocumentId").into()),
+            (ParameterIn::Header, "If-Match") => Some(text(r#"^(\*|"[!#-~]*"(, "[!#-~]*")*)$"#, Some("*"))),
+            (ParameterIn::Header, "If-None-Match") => Some(text(r"^\*$", None)),
+            _ => continue,
+        };
+    }
+}
+
+fn text(pattern: &str, example: Option<&str>) -> RefOr<Schema> {
+    let schema = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
+    RefOr::T(schema.pattern(Some(pattern)).examples(example).into())
+}
+
+/// Removes the schemas of bodies of text, which can be any text.
+fn remove_text_schemas(operation: &mut Operation) {
+    let Some(RefOr::T(body)) = &mut operation.request_body else {
+        return;
+    };
+    for (kind, content) in &mut body.content {
+        if let RefOr::T(content) = content
+            && kind.starts_with("text/")
+        {
+            content.schema = None;
+        }
+    }
+}
+
+/// Adds the errors that any request can get.
+fn add_errors(operation: &mut Operation, is_open: bool) {
+    if !is_open {
+        operation.responses.responses.extend(NotAllowed::responses());
+    }
+    operation.responses.responses.extend(AnyProblem::responses());
+}
+
+/// The same operations with the collection in the path.
+fn per_collection(mut item: PathItem) -> PathItem {
+    operations(&mut item).for_each(add_collection);
+    item
+}
+
+fn add_collection(operation: &mut Operation) {
+    let parameter = ParameterBuilder::new()
+        .name("collection")
+        .parameter_in(ParameterIn::Path)
+        .required(Required::True)
+        .description(Some("The collection."))
+        .build();
+    operation.parameters.get_or_insert_default().insert(0, parameter.into());
+    let id = operation.operation_id.get_or_insert_default();
+    id.push_str(IN_COLLECTION);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn openapi_yaml_is_equal_to_the_generated_contract() {
+        let file = include_str!("../../../openapi.yaml");
+        assert!(file == super::yaml(), "openapi.yaml is stale: run `cargo run -- openapi > openapi.yaml`");
+    }
+}

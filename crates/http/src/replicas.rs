@@ -1,0 +1,229 @@
+//! What requests have in addition on a replica.
+//!
+//! - Every answer has the header `X-Lookalike-Position`: it has no effect of entries of the log after that
+//!   position. An answer that may miss older writes of other servers has `X-Lookalike-Stale-Ms`.
+//! - `at_least=POSITION` makes a request wait until the server has applied the log up to there.
+//!   `linearizable=true` makes it wait until the server has every write that was acknowledged before.
+//!
+//! - A server whose data differ from those of others answers only requests that are not for data.
+//!
+//! Both parameters are taken from the query before the handler sees it, and are unknown on a single server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body as ResponseBody;
+use axum::extract::{Request, State as From_};
+use axum::http::{HeaderName, HeaderValue, Uri, header};
+use axum::response::{IntoResponse, Response};
+use futures::future::{Either, ready};
+use futures::{FutureExt, TryStreamExt};
+
+use super::body::Json;
+use super::error::{Body, Code, Problem};
+use super::extract::NoParams;
+use super::responses::Unavailable;
+use super::route::{Matched, Route};
+use super::{Answering, Server, State};
+use lookalike_replica::{Replicas, ReplicasStatus};
+
+const POSITION: HeaderName = HeaderName::from_static("x-lookalike-position");
+const STALE: HeaderName = HeaderName::from_static("x-lookalike-stale-ms");
+
+/// Returns the state of the replicas: the shared log, the servers, and how far each of them is.
+#[utoipa::path(
+    get, path = Route::Replicas.path(), tag = "operations", operation_id = "list_replicas",
+    responses(
+        (status = 200, description = "The state of the replicas.", body = ReplicasStatus),
+        (status = 409, description = "The server has no replicas.", body = Body,
+            content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json<ReplicasStatus>, Problem> {
+    Ok(Json(of_replicas(&state)?.status().await))
+}
+
+/// Streams a copy of everything that the server has at one moment, for a server that joins the replicas.
+#[utoipa::path(
+    get, path = Route::ReplicasCopy.path(), tag = "operations", operation_id = "copy_server",
+    responses(
+        (status = 200, description = "The copy, in a form that only servers of this version read.",
+            body = String, content_type = "application/octet-stream"),
+        (status = 409, description = "The server has no replicas.", body = Body,
+            content_type = "application/problem+json"),
+        Unavailable,
+    )
+)]
+pub(super) async fn copy(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
+    let pieces = of_replicas(&state)?.copy().map_err(|error| Problem::from(&error))?;
+    let pieces = pieces.map_err(|error| std::io::Error::other(error.to_string()));
+    let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
+    Ok((content_type, ResponseBody::from_stream(pieces)).into_response())
+}
+
+/// The replicas of the server.
+fn of_replicas(state: &State) -> Result<&Replicas, Problem> {
+    state.replicas.get().ok_or_else(|| {
+        let detail = "this is a single server; lookalike serve --shared-log makes it one of several replicas";
+        Problem::new(Code::NoReplicas, detail)
+    })
+}
+
+/// Up to where the server must have applied the log before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Position(u64),
+    /// Where the log ends when the request arrives.
+    End,
+}
+
+/// Answers a request as a single server does, with what replicas add.
+pub(super) fn answer(
+    server: &Arc<Server>,
+    replicas: &Replicas,
+    matched: Matched,
+    mut request: Request,
+) -> Answering {
+    let wanted = match refuse_diverged(replicas, matched.route).and_then(|()| take(&mut request)) {
+        Ok(wanted) => wanted,
+        Err(problem) => return Either::Left(ready(problem.into_response())),
+    };
+    let state = Arc::clone(&server.state);
+    let Some(wanted) = wanted else {
+        return match server.handle(matched, request) {
+            Either::Left(done) => Either::Left(ready(marked(done.into_inner(), replicas))),
+            Either::Right(answering) => {
+                Either::Right(answering.map(move |response| in_state(response, &state)).boxed())
+            }
+        };
+    };
+    let server = Arc::clone(server);
+    let within = server.state.service.limits().query_time;
+    Either::Right(
+        async move {
+            if let Some(replicas) = state.replicas.get()
+                && let Err(problem) = wait(replicas, wanted, within).await
+            {
+                return in_state(problem.into_response(), &state);
+            }
+            let response = match server.handle(matched, request) {
+                Either::Left(done) => done.into_inner(),
+                Either::Right(answering) => answering.await,
+            };
+            in_state(response, &state)
+        }
+        .boxed(),
+    )
+}
+
+/// Refuses requests for data while those of this server differ from those of others.
+fn refuse_diverged(replicas: &Replicas, route: Route) -> Result<(), Problem> {
+    let is_for_data = !matches!(
+        route,
+        Route::Livez
+            | Route::Readyz
+            | Route::Metrics
+            | Route::Replicas
+            | Route::Version
+            | Route::Contract
+            | Route::ContractJson
+            | Route::Docs
+            | Route::Console
+            | Route::Unknown
+    );
+    let reason = if is_for_data { replicas.divergence() } else { None };
+    reason.map_or(Ok(()), |reason| Err(Problem::new(Code::Diverged, reason)))
+}
+
+async fn wait(replicas: &Replicas, wanted: Wanted, within: Duration) -> Result<(), Problem> {
+    let position = match wanted {
+        Wanted::Position(position) => Some(position),
+        Wanted::End => None,
+    };
+    replicas.reach(position, within).await.map_err(|error| Problem::from(&error))
+}
+
+fn in_state(response: Response, state: &State) -> Response {
+    match state.replicas.get() {
+        Some(replicas) => marked(response, replicas),
+        None => response,
+    }
+}
+
+/// The response with the position of the server.
+fn marked(mut response: Response, replicas: &Replicas) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(POSITION, HeaderValue::from(replicas.position()));
+    if replicas.is_stale() {
+        headers.insert(STALE, HeaderValue::from(replicas.behind().as_millis() as u64));
+    }
+    response
+}
+
+/// Takes the parameters of replicas from the query of a request.
+fn take(request: &mut Request) -> Result<Option<Wanted>, Problem> {
+    let Some(query) = request.uri().query() else { return Ok(None) };
+    if !query.contains("at_least=") && !query.contains("linearizable=") {
+        return Ok(None);
+    }
+    let (mut wanted, mut rest) = (None, Vec::new());
+    for part in query.split('&') {
+        match part.split_once('=') {
+            Some(("at_least", value)) => {
+                let position = value.parse().map_err(|_| {
+                    let detail = format!(
+                        "at_least is {value:?}; give a position, as the header X-Lookalike-Position has it"
+                    );
+                    Problem::field(Code::InvalidField, "/at_least", detail).in_query()
+                })?;
+                wanted = wanted.or(Some(Wanted::Position(position)));
+            }
+            Some(("linearizable", "true")) => wanted = Some(Wanted::End),
+            Some(("linearizable", "false")) => {}
+            Some(("linearizable", value)) => {
+                let detail = format!("linearizable is {value:?}; it is true or false");
+                return Err(Problem::field(Code::InvalidField, "/linearizable", detail).in_query());
+            }
+            _ => rest.push(part),
+        }
+    }
+    let path = request.uri().path();
+    let uri = if rest.is_empty() { path.to_owned() } else { format!("{path}?{}", rest.join("&")) };
+    // A part of a valid query is a valid query.
+    *request.uri_mut() = uri.parse::<Uri>().unwrap_or_default();
+    Ok(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(uri: &str) -> (Option<Wanted>, String) {
+        let mut request = Request::builder().uri(uri).body(axum::body::Body::empty()).unwrap();
+        (take(&mut request).unwrap(), request.uri().to_string())
+    }
+
+    #[test]
+    fn the_parameters_of_replicas_are_taken_from_the_query() {
+        let hash = "hash=00000000000000ff&k=3";
+        let cases = [
+            (format!("/similar?{hash}"), None, format!("/similar?{hash}")),
+            (format!("/similar?at_least=7&{hash}"), Some(Wanted::Position(7)), format!("/similar?{hash}")),
+            (format!("/similar?{hash}&linearizable=true"), Some(Wanted::End), format!("/similar?{hash}")),
+            ("/documents/a?linearizable=false".into(), None, "/documents/a".into()),
+            (
+                "/documents/at_least?at_least=0".into(),
+                Some(Wanted::Position(0)),
+                "/documents/at_least".into(),
+            ),
+            ("/similar?at_least=3&linearizable=true".into(), Some(Wanted::End), "/similar".into()),
+        ];
+        for (uri, wanted, rest) in cases {
+            assert_eq!(taken(&uri), (wanted, rest), "{uri}");
+        }
+        for uri in ["/similar?at_least=x", "/similar?at_least=-1", "/similar?linearizable=yes"] {
+            let mut request = Request::builder().uri(uri).body(axum::body::Body::empty()).unwrap();
+            assert!(take(&mut request).is_err(), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! Lookups of neighbours.
+
+use std::iter::Enumerate;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Request, State as From_};
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use futures::future::{Either, ready};
+use memchr::memchr2;
+use serde::Serialize;
+
+use super::body::{Results, write_json, written};
+use super::deadline::Deadline;
+use super::error::{Body, Code, Problem};
+use super::extract::{DocumentPath, Params, Target, check_type, parse_aside, read};
+use super::parse::parse_object;
+use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
+use super::route::{Matched, Route};
+use super::wire::{
+    AskIn, FormParams, NearIdParams, QueriesIn, QueryResultsOut, Several, SimilarOut, SimilarParams,
+    form_of_query, in_form,
+};
+use super::{Answering, State};
+use lookalike_hash::HashForm;
+use lookalike_run::call::{NoMemory, reserve};
+use lookalike_service::{Found, Limits, Lookup, Service as Lookalike, ServiceError, WorkBudget};
+
+/// The most matches in the answer to several queries: each may have metadata.
+const MATCHES_IN_ALL: usize = 20_000;
+/// Bytes of memory per element or member of a body: a query takes the most, and `{"id":"a"},` is short.
+const ELEMENT_BYTES: usize = 400;
+
+/// Which stored documents lie within k bits of a hash, a text or another document.
+#[utoipa::path(
+    get, path = Route::Similar.path(), tag = "similar", operation_id = "get_similar", params(SimilarParams),
+    responses(
+        (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
+        NotFound, Mismatch, Refused, Unavailable,
+    )
+)]
+#[expect(clippy::needless_pass_by_value, reason = "as every handler")]
+pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Answering {
+    // Most requests are for a hash and are answered here, without a future, which costs as much as a lookup.
+    match begin(&request, matched, &state) {
+        Ok((Lookup::Found(found), shown, _)) => Either::Left(ready(answer_of(found, shown))),
+        Ok((Lookup::Pending(pending), shown, deadline)) => {
+            let finish = async move {
+                let found = deadline.query(state.service.finish_one(pending)).await?;
+                written_aside(&state, found, shown).await
+            };
+            Either::Right(finish.map(|done| done.map_err(Problem::in_query).into_response()).boxed())
+        }
+        Err(problem) => Either::Left(ready(problem.into_response())),
+    }
+}
+
+/// Resolves a query string and answers it if that takes little.
+fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, Shown, Deadline), Problem> {
+    let collection = Target::of(matched, request.uri().path())?.0;
+    let query = request.uri().query().unwrap_or_default();
+    let read = || in_form(form_of_query(query), || Params::of(query));
+    let params = SimilarParams::plain(query).map_or_else(read, Ok)?;
+    let deadline = Deadline::of(request.headers(), state.service.limits())?;
+    let shown = Shown { stats: params.wants_stats(), form: params.form() };
+    let ask = params.ask().map_err(Problem::in_query)?;
+    let lookup = state.service.begin_one(&collection, ask);
+    let lookup = lookup.map_err(|error| Problem::from(error).in_query())?;
+    Ok((lookup, shown, deadline))
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Whether it says how it was found.
+    stats: bool,
+    /// The form of its hashes.
+    form: Option<HashForm>,
+}
+
+/// The neighbours of a stored document, itself left out.
+#[utoipa::path(
+    get, path = Route::DocumentSimilar.path(), tag = "similar", operation_id = "get_document_similar",
+    params(("id" = String, Path, description = "The document."), NearIdParams),
+    responses(
+        (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
+        NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn by_document(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+    Params(params): Params<NearIdParams>,
+    deadline: Deadline,
+) -> Result<Response, Problem> {
+    let shown = Shown { stats: params.wants_stats(), form: params.form() };
+    let found = deadline.query(state.service.similar(&collection, params.ask(id)));
+    written_aside(&state, found.await.map_err(Problem::in_query)?, shown).await
+}
+
+/// The same for long texts, pages and filters.
+#[utoipa::path(
+    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar", params(FormParams),
+    request_body = AskIn,
+    responses(
+        (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable,
+    )
+)]
+pub(super) async fn by_body(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    Target(collection): Target,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let limits = *state.service.limits();
+    let bytes = read(request, limits.body_bytes()).await?;
+    let (service, form) = (Arc::clone(&state.service), params.form());
+    let begin = move |bytes: &Bytes| {
+        let ask = in_form(form, || {
+            reserve(ELEMENT_BYTES * separators(bytes))?.keep();
+            parse_object::<AskIn>(bytes)
+        })?;
+        let shown = Shown { stats: ask.wants_stats(), form };
+        Ok((service.begin_one(&collection, ask.ask()?)?, shown))
+    };
+    match parse_aside(&state, deadline, bytes, begin).await? {
+        (Lookup::Found(found), shown) => Ok(answer_of(found, shown)),
+        (Lookup::Pending(pending), shown) => {
+            let found = deadline.query(state.service.finish_one(pending)).await?;
+            written_aside(&state, found, shown).await
+        }
+    }
+}
+
+/// Answers many queries at once.
+///
+/// An invalid query, or one for an unknown document, has an `error` in place of an answer. The others are
+/// answered.
+#[utoipa::path(
+    post, path = Route::BatchSimilar.path(), tag = "similar", operation_id = "batch_similar",
+    params(FormParams), request_body = QueriesIn<'_>,
+    responses(
+        (status = 200, description = "The answer to each query, in order.", body = QueryResultsOut),
+        BodyRefused, NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn batch(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    Target(collection): Target,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let limits = *state.service.limits();
+    let bytes = read(request, limits.batch_bytes).await?;
+    let service = Arc::clone(&state.service);
+    // A large body is read on the pool, and what takes little is answered there at once.
+    let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
+    let form = params.form();
+    let begin = move |bytes: &Bytes| {
+        let Several { asks, each } = in_form(form, || several(bytes, &limits))?;
+        let mut answers = Answers::of(each, form)?;
+        let mut written = Ok(());
+        let pending = service.begin(&collection, asks, budget, |found| {
+            if written.is_ok() {
+                written = answers.push(found);
+            }
+        })?;
+        written?;
+        Ok((answers, pending))
+    };
+    let (mut answers, pending) = parse_aside(&state, deadline, bytes, begin).await?;
+    let Some(pending) = pending else { return Ok(answers.finish()?) };
+    let found = deadline.query(state.service.finish(pending)).await?;
+    let bytes = found.iter().flatten().map(SimilarOut::bytes).sum();
+    let write = move || -> Result<Response, NoMemory> {
+        found.into_iter().try_for_each(|found| answers.push(found))?;
+        answers.finish()
+    };
+    Ok(state.service.aside(bytes, write).await??)
+}
+
+/// The answers to several queries, which are written one after the other.
+struct Answers {
+    results: Results,
+    /// For each query without an answer so far: whether the answer says how it was found, or its error.
+    each: Enumerate<std::vec::IntoIter<Result<bool, Problem>>>,
+    form: Option<HashForm>,
+}
+
+impl Answers {
+    fn of(each: Vec<Result<bool, Problem>>, form: Option<HashForm>) -> Result<Answers, NoMemory> {
+        Ok(Answers { results: Results::of(each.len())?, each: each.into_iter().enumerate(), form })
+    }
+
+    /// Writes the answer to the next query that was asked, after the errors of those before it.
+    fn push(&mut self, found: Result<Found, ServiceError>) -> Result<(), NoMemory> {
+        while let Some((at, one)) = self.each.next() {
+            match one {
+                Err(problem) => self.push_error(&problem)?,
+                Ok(stats) => {
+                    return match found {
+                        Ok(found) => {
+                            let shown = Shown { stats, form: self.form };
+                            self.results.push(SimilarOut::bytes(&found), |text| write(found, shown, text))
+                        }
+                        Err(error) => self.push_error(&Problem::from(error).of_query(at)),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_error(&mut self, problem: &Problem) -> Result<(), NoMemory> {
+        let mut error = Vec::new();
+        write_json(&mut error, &ErrorOut { error: problem.body() });
+        self.results.push(error.len(), |text| text.extend(&error))
+    }
+
+    /// Writes the errors of the last queries.
+    fn finish(mut self) -> Result<Response, NoMemory> {
+        while let Some((_, one)) = self.each.next() {
+            one.err().map_or(Ok(()), |problem| self.push_error(&problem))?;
+        }
+        Ok(self.results.into_response())
+    }
+}
+
+/// The error of one of several queries.
+#[derive(Serialize)]
+struct ErrorOut {
+    error: Body,
+}
+
+/// The number of commas between the elements and members of a JSON text.
+fn separators(json: &[u8]) -> usize {
+    let (mut rest, mut count) = (json, 0);
+    while let Some(at) = memchr2(b',', b'"', rest) {
+        let is_comma = rest[at] == b',';
+        rest = &rest[at + 1..];
+        if is_comma {
+            count += 1;
+            continue;
+        }
+        while let Some(end) = memchr2(b'\\', b'"', rest) {
+            let is_end = rest[end] == b'"';
+            rest = rest.get(end + if is_end { 1 } else { 2 }..).unwrap_or_default();
+            if is_end {
+                break;
+            }
+        }
+    }
+    count
+}
+
+/// The queries of a body.
+fn several(bytes: &[u8], limits: &Limits) -> Result<Several, Problem> {
+    let several = if let Some(plain) = Several::plain(bytes, limits.batch_items) {
+        plain
+    } else {
+        reserve(ELEMENT_BYTES * separators(bytes))?.keep();
+        Several::of(&parse_object(bytes)?, limits.batch_items)?
+    };
+    let wanted = several.asks.iter().fold(0usize, |sum, ask| sum.saturating_add(ask.matches(limits)));
+    if wanted > MATCHES_IN_ALL {
+        let detail = format!(
+            "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one \
+             answer. Ask for fewer, or in several requests"
+        );
+        return Err(Problem::field(Code::InvalidField, "/queries", detail));
+    }
+    Ok(several)
+}
+
+/// The answer to one query.
+fn answer_of(found: Found, shown: Shown) -> Response {
+    written(SimilarOut::bytes(&found), |text| write(found, shown, text))
+}
+
+fn write(found: Found, Shown { stats, form }: Shown, text: &mut Vec<u8>) {
+    match form {
+        None => SimilarOut::write(found, stats, text),
+        form => in_form(form, || SimilarOut::write(found, stats, text)),
+    }
+}
+
+/// The same; a large answer is written on the pool.
+async fn written_aside(state: &State, found: Found, shown: Shown) -> Result<Response, Problem> {
+    Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, shown)).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_the_commas_outside_strings() {
+        let cases = [
+            ("", 0),
+            ("[1,1,1]", 2),
+            (r#"{"a":"1,2","b":[1,{"c":2,"d":3}]}"#, 3),
+            (r#"["\",",\",","x"]"#, 2),
+            (r#"[",\"#, 0),
+            (r#"["a","#, 1),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(separators(json.as_bytes()), expected, "{json}");
+        }
+    }
+}
