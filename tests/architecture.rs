@@ -313,7 +313,7 @@ fn every_item_has_a_caller_outside_tests() {
 
 #[test]
 fn paths_of_routes_are_spelled_in_one_file() {
-    let http = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http");
+    let http = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/http/src");
     let route = fs::read_to_string(http.join("route.rs")).unwrap();
     let is_path = |text: &&str| text.len() > 1 && text.starts_with('/') && !text.contains(' ');
     let literals = |code: &str| -> Vec<String> {
@@ -331,7 +331,7 @@ fn paths_of_routes_are_spelled_in_one_file() {
             wrong.extend(paths.map(|text| format!("{}: {text}", path.display())));
         }
     }
-    assert!(wrong.is_empty(), "paths belong into src/http/route.rs: {wrong:#?}");
+    assert!(wrong.is_empty(), "paths belong into crates/http/src/route.rs: {wrong:#?}");
 }
 
 #[test]

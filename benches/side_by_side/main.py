@@ -64,7 +64,7 @@ ROWS = {
 
 
 class Labels:
-    """The labels of a set, read and judged as `benches/quality` does (src/eval/labels.rs)."""
+    """The labels of a set, read and judged as `benches/quality` does (crates/eval/src/labels.rs)."""
 
     def __init__(self, name, ids):
         number = {name: at for at, name in enumerate(ids)}
