@@ -226,6 +226,7 @@ impl IntoResponse for Results {
 }
 
 /// Appends a value as JSON.
+#[expect(clippy::missing_panics_doc, reason = "it does not panic: the value is always valid")]
 pub fn write_json<T: Serialize>(text: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(text, value).expect("wire types can always be serialised to memory");
 }

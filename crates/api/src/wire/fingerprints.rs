@@ -217,6 +217,7 @@ impl From<Explained> for FingerprintOut {
 
 impl FingerprintOut {
     /// The same with the charset of the body.
+    #[must_use]
     pub fn read_in(self, charset: Option<CharsetOf>) -> FingerprintOut {
         FingerprintOut { charset: charset.map(CharsetOut::from), ..self }
     }
