@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 /// Maximum number of elements of a list in a body. No setting allows more.
 pub(super) const MAX_ELEMENTS: usize = 100_000;
 
-/// A list of at most [`MAX_ELEMENTS`] elements. Parsing ends with an error at the first element above that.
+/// A list of at most `MAX_ELEMENTS` elements. Parsing ends with an error at the first element above that.
 #[derive(Clone, Debug)]
 pub struct Few<T>(pub Vec<T>);
 
