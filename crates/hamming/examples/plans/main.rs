@@ -2,7 +2,7 @@
 //! project, checks that each finds what the linear scan finds, and prints their time, work and memory.
 //!
 //! ```sh
-//! cargo run --release --example plans -- FILE [K] [MIB]
+//! cargo run --release -p lookalike-hamming --example plans -- FILE [K] [MIB]
 //! ```
 //!
 //! | module | plan |
