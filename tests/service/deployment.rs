@@ -28,7 +28,7 @@ fn the_image_is_labelled_with_the_version_of_the_package() {
     let version = format!("ARG VERSION={}\n", env!("CARGO_PKG_VERSION"));
     assert!(dockerfile.contains(&version), "the Dockerfile needs {version}");
     let bases: Vec<&str> = dockerfile.lines().filter(|line| line.starts_with("FROM ")).collect();
-    assert!(bases.len() == 2 && bases.iter().all(|line| line.starts_with("FROM ${")), "{bases:?}");
+    assert!(bases.len() == 3 && bases.iter().all(|line| line.starts_with("FROM ${")), "{bases:?}");
 }
 
 #[test]
