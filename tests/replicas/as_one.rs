@@ -85,7 +85,7 @@ async fn what_one_server_stores_all_find() {
     assert_eq!(documents(equal(&replicas.exports("default").await)).len(), 20_000);
     assert_eq!(documents(equal(&replicas.exports("news").await)).len(), 3);
     let state: Value = serde_json::from_str(&eventually(replicas.server(0), "/replicas").await).unwrap();
-    assert_eq!((&state["name"], &state["server"]), (&json!("lookalike"), &json!("s0")));
+    assert_eq!((&state["prefix"], &state["server"]), (&json!("lookalike"), &json!("s0")));
     let stats: Value = serde_json::from_str(&eventually(replicas.server(0), "/stats").await).unwrap();
     assert_eq!(stats["replica"]["lag_entries"], 0, "{stats:#}");
     assert!(stats["replica"]["position"].as_u64() > Some(0) && stats["replica"]["behind_ms"].is_u64());
