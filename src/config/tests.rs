@@ -75,7 +75,7 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             text if text.starts_with('"') => "json".to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
             text if text.starts_with("host names") => "a.example,b".to_owned(),
-            text if text.starts_with("URLs of etcd") => "http://etcd-1:2379, https://etcd-2:2379".to_owned(),
+            text if text.contains("etcds://") => "etcds://etcd-1:2379,etcd-2:2379/other".to_owned(),
             text if text.starts_with("origins") => "https://a.example, http://localhost:3000".to_owned(),
             _ => key.kind.range().unwrap().most.to_string(),
         };
