@@ -173,6 +173,7 @@ impl Body {
 
 /// An error to be sent to a client.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Problem {
     code: Code,
     detail: String,
@@ -205,31 +206,26 @@ impl Problem {
     }
 
     /// The same for a write that may or may not be stored.
-    #[must_use]
     pub fn with_unknown_outcome(self) -> Problem {
         Problem { outcome: Some("unknown"), ..self }
     }
 
     /// The same for a write that was not begun.
-    #[must_use]
     pub fn with_no_effect(self) -> Problem {
         Problem { outcome: Some("not_applied"), ..self }
     }
 
     /// The same as the answer of `/readyz`, with status 503 for every code.
-    #[must_use]
     pub fn of_readiness(self) -> Problem {
         Problem { is_unavailable: true, ..self }
     }
 
     /// The same, and closes the connection.
-    #[must_use]
     pub fn ending_connection(self) -> Problem {
         Problem { ends_connection: true, ..self }
     }
 
     /// The same for a request that may succeed after this time.
-    #[must_use]
     pub fn retry_in(self, wait: Duration) -> Problem {
         Problem { retry_after: Some(wait.as_secs() + 1), ..self }
     }
@@ -249,7 +245,6 @@ impl Problem {
     }
 
     /// The same for an error in the part of the body at the JSON pointer `place`.
-    #[must_use]
     pub fn within(mut self, place: &str) -> Problem {
         if self.errors.is_empty() {
             return Problem::field(self.code, place, self.detail);
@@ -261,13 +256,11 @@ impl Problem {
     }
 
     /// The same for an error in one of several queries.
-    #[must_use]
     pub fn of_query(self, at: usize) -> Problem {
         self.within(&format!("/queries/{at}"))
     }
 
     /// The same for a request whose fields are parameters of the query string.
-    #[must_use]
     pub fn in_query(mut self) -> Problem {
         for field in &mut self.errors {
             field.parameter = field.pointer.take().map(|pointer| pointer.trim_start_matches('/').to_owned());
