@@ -1,7 +1,8 @@
 //! lookalike: exact near-duplicate lookup. It finds the stored documents within Hamming distance k of a
 //! given one.
 //!
-//! The crate has two halves. The pure half turns text into neighbours, without I/O, clock or async:
+//! This is the library of the binary: its commands and settings, and every crate of the workspace under the
+//! name of its subject. The pure crates turn text into neighbours, without I/O, clock or async:
 //!
 //! - [`text`]: pages to main text, normalisation, script runs, segmentation
 //! - [`features`]: words, pairs, character grams, keywords; their weights and hashes
@@ -9,13 +10,13 @@
 //! - [`index`]: the concurrent pigeonhole index, exact for every k
 //! - [`corpus`]: which documents of a whole corpus are kept, and what replaces the others
 //!
-//! The other half serves it: [`http`] calls [`service`], which computes fingerprints on the [`pool`] and
+//! The others serve it: [`http`] calls [`service`], which computes fingerprints on the [`pool`] and
 //! queries the [`engine`], which holds the index, the durable [`store`] and [`snapshot`]s of the index.
 //! [`server`] builds all of it from [`config`], [`profiles`] and the limits of the [`machine`]; [`cli`] is
 //! the binary. [`ids`] has shared types, and [`telemetry`] has logs, metrics and traces. `ARCHITECTURE.md`
-//! lists which module may import which, and `tests/architecture.rs` enforces it.
+//! lists which crate and which module may use which; Cargo and `tests/architecture.rs` enforce it.
 //!
-//! The pure half in a few lines:
+//! The pure crates in a few lines:
 //!
 //! ```
 //! use lookalike::fingerprint::Profile;
