@@ -204,7 +204,7 @@ fn every_file_says_what_it_is_and_none_is_too_long() {
 #[test]
 fn no_line_is_wider_than_110_columns() {
     const ENDINGS: [&str; 8] = ["rs", "py", "md", "toml", "yml", "js", "css", "html"];
-    let directories = ["src", "console", "tests", "benches", "examples", "fuzz", "config", "docs", "crates"];
+    let directories = ["src", "console", "tests", "benches", "fuzz", "config", "docs", "crates"];
     let mut files: BTreeMap<_, _> =
         directories.iter().flat_map(|directory| files_in(directory, &ENDINGS)).collect();
     for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", "docker-compose.yml"] {
