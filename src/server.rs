@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
@@ -160,7 +161,8 @@ pub async fn run(
             has_console: settings.server.console,
             replicas: Arc::clone(&replicas),
         };
-        tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
+        let stopped = async move { stop.notified().await }.boxed();
+        tokio::spawn(http::serve(listener, shared, limits, tls, stopped))
     };
     let upkeep = tokio::spawn(fold_metrics(metrics));
     tokio::pin!(serving, shutdown);

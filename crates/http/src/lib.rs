@@ -99,13 +99,15 @@ type State = Arc<Shared>;
 
 /// Serves all routes until `stop` resolves and all connections have ended. Connections that are open after
 /// the drain time are cut; returns their number.
-pub async fn serve(
+///
+/// The future is boxed here: the crate that polls an async function compiles it, with all that it calls.
+pub fn serve(
     listener: TcpListener,
     shared: Shared,
     limits: EdgeLimits,
     tls: Option<Tls>,
-    stop: impl Future<Output = ()>,
-) -> usize {
+    stop: BoxFuture<'static, ()>,
+) -> BoxFuture<'static, usize> {
     observe::begin_counts();
     let server = Arc::new(Server::new(Arc::new(shared)));
     let answer = move |request: Request, address: IpAddr| {
@@ -150,7 +152,7 @@ pub async fn serve(
         };
         observe::answer(matched.template(), &gate, &handle, request)
     };
-    edge::serve(listener, answer, limits, tls, stop).await
+    edge::serve(listener, answer, limits, tls, stop).boxed()
 }
 
 /// An answer that is there at once, or one that has to be awaited.
