@@ -55,7 +55,7 @@ pub use bands::Bands;
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
 pub use erased::{HashIndex, Subject, index_for, of_width};
-pub use memory::{Stay, stay};
+pub use memory::{Form, Stay, stay};
 pub use pairs::{NearPair, NearPairs, near_pairs};
 pub use plan::Plan;
 pub use probe::Touched;

@@ -40,7 +40,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Filed;
 use super::layout::{Kind, Layout, Thresholds, insert_new};
-use super::memory::{Pin, Replaceable, pin, step};
+use super::memory::{Form, Pin, Replaceable, pin, step};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, prefetch_query, probe, probe_all};
 use super::scan::Neighbour;
@@ -73,6 +73,7 @@ pub struct Index<W: Filed> {
     removals: AtomicU64,
     writer: Mutex<Option<Migration<W>>>,
     thresholds: Thresholds,
+    form: Form,
 }
 
 /// A layout that is being filled next to the one in use.
@@ -123,6 +124,13 @@ impl<W: Filed> Index<W> {
         Index::with_layouts(Thresholds { buckets: [buckets; 3], three })
     }
 
+    /// The index whose queries use this form. This changes the cost of queries, not their answers.
+    #[must_use]
+    pub fn in_form(mut self, form: Form) -> Index<W> {
+        self.form = form;
+        self
+    }
+
     fn with_layouts(thresholds: Thresholds) -> Index<W> {
         let layout = Layout::new(Kind::suited(W::WIDTH, 0, thresholds), 0);
         Index { thresholds, ..Index::of_layout(layout, 0) }
@@ -136,6 +144,7 @@ impl<W: Filed> Index<W> {
             removals: AtomicU64::new(0),
             writer: Mutex::new(None),
             thresholds: Thresholds::MEASURED,
+            form: Form::preferred(),
         }
     }
 
@@ -260,7 +269,7 @@ impl<W: Filed> Index<W> {
         self.without_duplicates(found, |found, pin| {
             let layout = self.layout.get(pin);
             let plan = Plan::expected::<W>(layout.kind, k, hashes);
-            let question = Question { query, k, hashes };
+            let question = Question { query, k, hashes, form: self.form };
             let mut touched = Touched::default();
             if let Some(plan) = plan {
                 if probe(layout, plan, &question, true, (found, &mut touched), pin) {
@@ -300,7 +309,8 @@ impl<W: Filed> Index<W> {
             let layout = self.layout.get(pin);
             let k = k.min(W::WIDTH.bits());
             let plan = Plan::chosen(layout.kind, k, radii, bits)?;
-            let (question, mut touched) = (Question { query, k, hashes: self.len() }, Touched::default());
+            let (question, mut touched) =
+                (Question { query, k, hashes: self.len(), form: self.form }, Touched::default());
             probe(layout, &plan, &question, false, (found, &mut touched), pin);
             Some(Report { plan: Some(plan), scanned: false, touched })
         })
@@ -310,7 +320,8 @@ impl<W: Filed> Index<W> {
     pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
         self.without_duplicates(found, |found, pin| {
             let k = k.min(W::WIDTH.bits());
-            let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
+            let (question, mut touched) =
+                (Question { query, k, hashes: 0, form: self.form }, Touched::default());
             probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
             Report { plan: None, scanned: true, touched: of_scan(touched, self.len()) }
         })

@@ -1,6 +1,6 @@
 //! Compares a whole line at once, on processors with `AVX512_VPOPCNTDQ` and `AVX512_BITALG`.
 //!
-//! *Absent*: the choice of the comparison ([`super::with_best`]).
+//! *Absent*: the choice of the comparison ([`super::with_form`]).
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -39,61 +39,7 @@ pub(super) fn run<T: Work>(work: T) -> T::Output {
     work.run(Avx512(()))
 }
 
-impl Compare for Avx512 {
-    #[inline(always)]
-    fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { near32(line, query, k) }
-    }
-
-    #[inline(always)]
-    fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { near64(line, query, k) }
-    }
-
-    #[inline(always)]
-    fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { both32(lines, query, k) }
-    }
-
-    #[inline(always)]
-    fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { both64(lines, query, k) }
-    }
-
-    #[inline(always)]
-    fn all64(self, lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { all64(lines, query, k) }
-    }
-
-    #[inline(always)]
-    fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { near48(line, pattern, k) }
-    }
-
-    #[inline(always)]
-    fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { near112(line, pattern, k) }
-    }
-
-    #[inline(always)]
-    fn near240(self, line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { near240(line, pattern, k) }
-    }
-
-    #[inline(always)]
-    fn words<L: Words>(self, line: &L, word: u16) -> u32 {
-        // SAFETY: the token exists only if the processor has the instructions.
-        unsafe { equal_words(line, word) }
-    }
-}
+super::compare_by_functions!(Avx512);
 
 /// Loads all cells of a line, each as a relaxed load would.
 #[inline]
@@ -219,6 +165,6 @@ fn near240(line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn equal_words<L: Words>(line: &L, word: u16) -> u32 {
+fn words_equal<L: Words>(line: &L, word: u16) -> u32 {
     _mm512_cmpeq_epi16_mask(load(line), _mm512_set1_epi16(word.cast_signed()))
 }

@@ -5,8 +5,8 @@
 //! module are safe for every argument.
 //!
 //! # Instruction sets
-//! [`with_best`] runs work with the best comparison of the processor, which is determined at run time. With
-//! `AVX512_VPOPCNTDQ` and `AVX512_BITALG` a line is compared at once, otherwise cell by cell. Both give the
+//! [`with_form`] runs work with a form of the comparison ([`Form`]). By default it is the best one of the
+//! processor: a line is compared at once with AVX-512 or AVX2, otherwise cell by cell. All forms give the
 //! same results; tests compare them on lines of every kind.
 //!
 //! *Absent*: the meaning of the cells.
@@ -18,9 +18,55 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_epoch::{Atomic, Guard, Owned};
 
+/// Implements [`Compare`] for a token by the functions of the module, which are compiled with the
+/// instructions of an instruction set. The token must exist only if the processor has them.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+macro_rules! compare_by_functions {
+    ($token:ident) => {
+        compare_by_functions! { $token:
+            near32(line: &Line32, query: u32, k: u32) -> u16;
+            near64(line: &Line64, query: u64, k: u32) -> u8;
+            both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16;
+            both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
+            all64(lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8;
+            near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32;
+            near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32;
+            near240(line: &Packed240, pattern: &Pattern, k: u32) -> u32;
+        }
+    };
+    (
+        $token:ident:
+        $($name:ident($line:ident: $lines:ty, $query:ident: $queries:ty, k: u32) -> $near:ty;)*
+    ) => {
+        impl Compare for $token {
+            $(
+                #[inline(always)]
+                fn $name(self, $line: $lines, $query: $queries, k: u32) -> $near {
+                    // SAFETY: the token exists only if the processor has the instructions.
+                    unsafe { $name($line, $query, k) }
+                }
+            )*
+
+            #[inline(always)]
+            fn words<L: Words>(self, line: &L, word: u16) -> u32 {
+                // SAFETY: the token exists only if the processor has the instructions.
+                unsafe { words_equal(line, word) }
+            }
+        }
+    };
+}
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use compare_by_functions;
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx2;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
+mod form;
 mod packed;
+
+pub use form::Form;
+pub(super) use form::{Work, with_best, with_form};
 
 pub(crate) use packed::{Packed, Packed48, Packed112, Packed240, Pattern, Words};
 
@@ -273,41 +319,6 @@ pub(super) fn step() {
     super::model::step();
 }
 
-/// Work that compares lines.
-pub(super) trait Work {
-    type Output;
-
-    /// Does the work. Implementations must be `#[inline(always)]`: the work is then compiled once per
-    /// comparison, with the instructions of that comparison.
-    fn run<C: Compare>(self, compare: C) -> Self::Output;
-}
-
-/// Does the work with the best comparison of this processor.
-#[inline]
-pub(super) fn with_best<T: Work>(work: T) -> T::Output {
-    // In a model, other threads may run between the loads of two cells.
-    #[cfg(test)]
-    if super::model::is_running() {
-        return work.run(Portable);
-    }
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_supported() {
-        // SAFETY: the processor has the instructions that the function is compiled with.
-        return unsafe { avx512::run(work) };
-    }
-    work.run(Portable)
-}
-
-/// The name of the comparison that [`with_best`] uses.
-#[cfg(test)]
-fn best() -> &'static str {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_supported() {
-        return "avx512";
-    }
-    "portable"
-}
-
 /// While it exists, values read from a [`Replaceable`] are not freed.
 pub(super) struct Pin(Guard);
 
@@ -393,6 +404,17 @@ mod tests {
     use super::*;
     use lookalike_hash::U256;
 
+    /// Does work in every form that this processor has.
+    fn every_form<T: Work<Output: PartialEq + std::fmt::Debug>>(
+        work: impl Fn() -> T,
+        expected: T::Output,
+        k: u32,
+    ) {
+        for form in Form::ALL.into_iter().filter(|form| form.is_supported()) {
+            assert_eq!(with_form(form, work()), expected, "{form:?} and k = {k}");
+        }
+    }
+
     /// Compares a line alone, and together with another one.
     struct Each<'a, L>([&'a L; 2], [u64; 2], u32);
 
@@ -427,11 +449,10 @@ mod tests {
         let ones = |at: usize| (0..4).map(move |part| (lines[part].read(at) ^ query[part]).count_ones());
         let expected = (0..8).fold(0, |all, at| all | u8::from(ones(at).sum::<u32>() <= k) << at);
         let all = || All(lines.each_ref(), query, k);
-        assert_eq!(with_best(all()), expected, "{} and k = {k}", best());
-        assert_eq!(all().run(Portable), expected, "k = {k}");
+        every_form(all, expected, k);
     }
 
-    /// Checks the best comparison of this processor and the portable one against the contract of [`Compare`].
+    /// Checks the forms that this processor has against the contract of [`Compare`].
     fn check<L: Line>(mut cell: impl FnMut(u64) -> u64, query: [u64; 2], k: u32) {
         let lines = [L::default(), L::default()];
         for at in 0..2 * L::CELLS {
@@ -445,12 +466,11 @@ mod tests {
             [alone | u32::from(near[0]) << at, both | u32::from(near[1]) << at]
         });
         let each = || Each(lines.each_ref(), query, k);
-        assert_eq!(with_best(each()), expected, "{} and k = {k}", best());
-        assert_eq!(each().run(Portable), expected, "k = {k}");
+        every_form(each, expected, k);
     }
 
     #[test]
-    fn the_best_and_the_portable_comparison_agree() {
+    fn all_forms_of_the_comparison_agree() {
         let mut state = 1u64;
         let mut next = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -512,14 +532,12 @@ mod tests {
         }
         assert_eq!(line.head(), u32::MAX);
         let entries = || Entries(&line, P::pattern(query), k);
-        assert_eq!(with_best(entries()), expected, "{} and k = {k}", best());
-        assert_eq!(entries().run(Portable), expected, "k = {k}");
+        every_form(entries, expected, k);
         // The first word of the first entry. Other entries may have the same word.
         let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)).low() as u16;
         let expected = (0..P::ENTRIES).fold(0, |all, at| all | u32::from(first(at) == first(0)) << at);
         let beginning = || Beginning(&line, first(0));
-        assert_eq!(with_best(beginning()), expected, "{}", best());
-        assert_eq!(beginning().run(Portable), expected);
+        every_form(beginning, expected, 0);
     }
 
     /// Compares the first words of packed entries.

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use super::super::block::{Block, Filed, IMPLIED_BITS};
 use super::super::buckets::{BucketRange, Buckets, SHARDS};
 use super::super::layout::MAX_BLOCKS;
-use super::super::memory::{Compare, Packed, Pattern, Pin, Work, cells, prefetch, with_best};
+use super::super::memory::{Compare, Packed, Pattern, Pin, Work, cells, prefetch, with_form};
 use super::super::plan::Plan;
 use super::super::scan::Neighbour;
 use super::super::shard::{SHARD_BITS, Shard};
@@ -43,7 +43,7 @@ pub(super) fn probe<W: Filed>(
     let blocks = plan.kind.blocks();
     let patterns = &mut patterns;
     let reader = Reader { plan, blocks, bits, patterns, query, k, stop_if_hot, found, touched };
-    let (found, is_complete) = with_best(Probing { reader, tables, pin });
+    let (found, is_complete) = with_form(question.form, Probing { reader, tables, pin });
     if !is_complete {
         found.truncate(found_before);
     }

@@ -10,7 +10,7 @@ mod segments;
 
 use super::block::Filed;
 use super::layout::{Layout, MAX_BLOCKS, Tables};
-use super::memory::{Pin, with_best};
+use super::memory::{Form, Pin, with_form};
 use super::plan::Plan;
 use super::scan::Neighbour;
 
@@ -29,6 +29,7 @@ pub(super) struct Question<W> {
     pub(super) k: u32,
     /// The number of hashes in the index.
     pub(super) hashes: usize,
+    pub(super) form: Form,
 }
 
 /// Appends every hash within `k` of the query to the answer, each once, in no particular order. The plan must
@@ -72,10 +73,13 @@ pub(super) fn probe_all<W: Filed>(
     match &layout.tables {
         Tables::Segments(tables) => {
             let table = &tables[tables.len() - 1];
-            with_best(segments::Scan { table, block, question, answer, pin });
+            with_form(question.form, segments::Scan { table, block, question, answer, pin });
         }
         Tables::Buckets(tables) => {
-            with_best(buckets::Scan { table: &tables[tables.len() - 1], block, question, answer, pin });
+            with_form(
+                question.form,
+                buckets::Scan { table: &tables[tables.len() - 1], block, question, answer, pin },
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 
 use super::super::block::{Block, Filed, LEAD_BITS};
 use super::super::layout::MAX_BLOCKS;
-use super::super::memory::{Compare, Line, Pin, Work, cells, prefetch, with_best};
+use super::super::memory::{Compare, Form, Line, Pin, Work, cells, prefetch, with_form};
 use super::super::plan::Plan;
 use super::super::scan::Neighbour;
 use super::super::segment::Segment;
@@ -33,12 +33,12 @@ pub(super) fn probe<W: Filed>(
     (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
     pin: &Pin,
 ) -> bool {
-    let &Question { query, k, hashes } = question;
+    let &Question { query, k, hashes, form } = question;
     let blocks = plan.kind.blocks();
     let found_before = found.len();
     let (bits, parts) = ([0; MAX_BLOCKS], [(0, W::Back::default()); MAX_BLOCKS]);
     let near_lines = ArrayVec::new();
-    let mut reader = Reader { near_lines, bits, parts, blocks, plan, query, k, found, touched };
+    let mut reader = Reader { near_lines, bits, parts, blocks, plan, query, k, form, found, touched };
     let (mut first_batch, mut second_batch) = (Batch::new(), Batch::new());
     let mut filling = &mut first_batch;
     let mut waiting = &mut second_batch;
@@ -165,6 +165,7 @@ struct Reader<'a, W: Filed> {
     plan: &'a Plan,
     query: W,
     k: u32,
+    form: Form,
     found: &'a mut Vec<Neighbour<W>>,
     touched: &'a mut Touched,
 }
@@ -237,7 +238,7 @@ impl<'a, W: Filed> Reader<'a, W> {
     fn compare(&mut self, batch: &[Probe<'a, W>]) {
         if !batch.is_empty() {
             self.touched.probes += batch.len() as u64;
-            self.touched.candidates += with_best(Comparing { reader: self, batch }) as u64;
+            self.touched.candidates += with_form(self.form, Comparing { reader: self, batch }) as u64;
         }
     }
 

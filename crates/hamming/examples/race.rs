@@ -1,0 +1,209 @@
+//! Races the index against a static peer, the loop that a user would write, and the limit of the memory.
+//!
+//! `cargo run --release -p lookalike-hamming --example race -- 128 100000 1000000 avx2`: a width (64, 128 or
+//! 256), numbers of hashes, and perhaps a form, on one thread. Every contender answers the same queries in
+//! turns, and the least time of the rounds counts; all must find the same number of hashes. Half of the
+//! queries are within k of a stored hash.
+//!
+//! *Floor*: as many cache lines as the plan begins runs, at random places of as much memory as the index
+//! takes.
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lookalike_hamming::{Filed, Form, Index, Neighbour, U256};
+
+/// The time that a contender gets in a round.
+const SLICE: Duration = Duration::from_millis(4);
+const ROUNDS: usize = 25;
+
+/// A generator of even numbers (`SplitMix`: Steele, Lea and Flood, OOPSLA 2014).
+struct Even(u64);
+
+impl Even {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// A width: how a hash is made of words, and the peer for it, if there is one.
+trait Racer: Filed {
+    const DISTANCES: [u32; 4];
+    fn made(word: impl FnMut() -> u64) -> Self;
+    fn bit(at: u64) -> Self;
+    fn peer(_: &[Self]) -> Option<Box<dyn FnMut(Self, u32) -> usize + '_>> {
+        None
+    }
+}
+
+impl Racer for u64 {
+    const DISTANCES: [u32; 4] = [3, 7, 10, 16];
+    fn made(mut word: impl FnMut() -> u64) -> u64 {
+        word()
+    }
+    fn bit(at: u64) -> u64 {
+        1 << (at % 64)
+    }
+    fn peer(stored: &[u64]) -> Option<Box<dyn FnMut(u64, u32) -> usize + '_>> {
+        // It lives as long as the program, which ends after the race.
+        let index = Box::leak(Box::new(mih_rs::Index::new(stored.to_vec()).ok()?));
+        let mut searcher = index.range_searcher();
+        Some(Box::new(move |query, k| searcher.run(query, k as usize).len()))
+    }
+}
+
+impl Racer for u128 {
+    const DISTANCES: [u32; 4] = [7, 15, 23, 31];
+    fn made(mut word: impl FnMut() -> u64) -> u128 {
+        u128::from(word()) << 64 | u128::from(word())
+    }
+    fn bit(at: u64) -> u128 {
+        1 << (at % 128)
+    }
+}
+
+impl Racer for U256 {
+    const DISTANCES: [u32; 4] = [15, 31, 40, 48];
+    fn made(mut word: impl FnMut() -> u64) -> U256 {
+        U256::from_words(std::array::from_fn(|_| word()))
+    }
+    fn bit(at: u64) -> U256 {
+        U256::from(1) << (at % 256) as u32
+    }
+}
+
+fn main() {
+    let mut numbers: Vec<usize> = Vec::new();
+    for argument in std::env::args().skip(1) {
+        if let Some(form) = Form::named(&argument) {
+            assert!(form.prefer(), "this processor has no {argument}");
+            continue;
+        }
+        numbers.push(argument.parse().unwrap_or_else(|_| panic!("`{argument}` is not a number")));
+    }
+    let (width, counts) = numbers.split_first().expect("a width and numbers of hashes");
+    for &count in counts {
+        match width {
+            64 => race::<u64>(count),
+            128 => race::<u128>(count),
+            _ => race::<U256>(count),
+        }
+    }
+}
+
+fn race<W: Racer>(count: usize) {
+    let mut even = Even(7);
+    let stored: Vec<W> = (0..count).map(|_| W::made(|| even.next())).collect();
+    let index = Index::<W>::new();
+    let start = Instant::now();
+    for hash in &stored {
+        index.insert(*hash);
+    }
+    let rate = count as f64 / start.elapsed().as_secs_f64() / 1e6;
+    let bytes = index.bytes();
+    println!(
+        "\n## {count} hashes of {} bits: {:.1} bytes each, {rate:.2} M inserts/s, {}\n",
+        W::WIDTH.bits(),
+        bytes as f64 / count as f64,
+        Form::preferred().name()
+    );
+    println!(
+        "| k | ours, ns | mih-rs ÷ ours | loop ÷ ours | scan ÷ ours | ours ÷ floor | probes | entries \
+         | expected, ns | plan |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"
+    );
+    let line = line_cost(bytes);
+    let mut peer = W::peer(&stored);
+    for k in W::DISTANCES {
+        let queries: Vec<W> = (0..20_000).map(|number| query(&stored, number, k, &mut even)).collect();
+        let mut found: Vec<Neighbour<W>> = Vec::new();
+        let mut own = |query: W| {
+            found.clear();
+            index.within(query, k, &mut found);
+            found.len()
+        };
+        let mut all: Vec<Neighbour<W>> = Vec::new();
+        let mut scan = |query: W| {
+            all.clear();
+            index.scan(query, k, &mut all);
+            all.len()
+        };
+        let mut plain = |query: W| stored.iter().filter(|hash| (**hash ^ query).ones() <= k).count();
+        let mut contenders: Vec<&mut dyn FnMut(W) -> usize> = vec![&mut own, &mut plain, &mut scan];
+        let mut by_peer = peer.as_mut().map(|peer| move |query: W| peer(query, k));
+        if let Some(peer) = &mut by_peer {
+            contenders.push(peer);
+        }
+        let mut times = [f64::INFINITY; 4];
+        for _ in 0..ROUNDS {
+            for (contender, least) in contenders.iter_mut().zip(&mut times) {
+                *least = least.min(time(&queries, contender));
+            }
+        }
+        for query in queries.iter().take(6) {
+            let found: Vec<usize> = contenders.iter_mut().map(|contender| contender(*query)).collect();
+            assert!(found.iter().all(|count| *count == found[0]), "k = {k}: {found:?}");
+        }
+        let report = index.within(queries[0], k, &mut Vec::new());
+        let plan = report.plan.map_or("scan".to_owned(), |plan| {
+            format!("{:?} of {:?}", plan.radii(), plan.bits().iter().max())
+        });
+        let [ours, plain, scan, peer] = times;
+        println!(
+            "| {k} | {ours:.0} | {:.2} | {:.2} | {:.2} | {:.2} | {} | {} | {} | {plan} |",
+            peer / ours,
+            plain / ours,
+            scan / ours,
+            ours / (line * report.touched.probes as f64),
+            report.touched.probes,
+            report.touched.candidates,
+            index.cost(k),
+        );
+    }
+}
+
+/// A random hash, or a stored one with 0 to `k` bits flipped.
+fn query<W: Racer>(stored: &[W], number: usize, k: u32, even: &mut Even) -> W {
+    if number % 2 == 1 {
+        return W::made(|| even.next());
+    }
+    let hash = stored[(even.next() % stored.len() as u64) as usize];
+    (0..even.next() % u64::from(k + 1)).fold(hash, |hash, _| hash ^ W::bit(even.next()))
+}
+
+/// Nanoseconds a query: as many of the queries as a slice of time has room for.
+fn time<W: Copy>(queries: &[W], look: &mut dyn FnMut(W) -> usize) -> f64 {
+    let queries = &queries[start_of(queries.len())..];
+    let (start, mut done) = (Instant::now(), 0);
+    for group in queries.chunks(2) {
+        group.iter().for_each(|query| _ = black_box(look(*query)));
+        done += group.len();
+        if start.elapsed() > SLICE {
+            break;
+        }
+    }
+    start.elapsed().as_nanos() as f64 / done as f64
+}
+
+/// Where a round begins: each contender sees the same queries over time, and no cache keeps them.
+fn start_of(queries: usize) -> usize {
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    ROUND.fetch_add(1, Ordering::Relaxed) * 331 % (queries / 2)
+}
+
+/// Nanoseconds for reading a random cache line of this many bytes, with many under way.
+fn line_cost(bytes: usize) -> f64 {
+    let memory = vec![[7u64; 8]; bytes / 64 + 1];
+    let mut even = Even(1);
+    let reads: Vec<u32> = (0..1 << 18).map(|_| (even.next() % memory.len() as u64) as u32).collect();
+    let round = |_| {
+        let start = Instant::now();
+        let near = |at: &u32| memory[*at as usize].iter().map(|cell| (cell ^ 5).count_ones()).sum::<u32>();
+        black_box(reads.iter().map(near).sum::<u32>());
+        start.elapsed().as_nanos() as f64 / reads.len() as f64
+    };
+    (0..ROUNDS).map(round).fold(f64::INFINITY, f64::min)
+}
