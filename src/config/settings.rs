@@ -36,7 +36,7 @@ pub struct Settings {
     pub collection: Collection,
     /// What is logged, and how.
     pub log: Log,
-    /// Traces of requests, in a build with the feature `opentelemetry`.
+    /// Traces of requests.
     pub traces: Traces,
     /// The log that the server shares with its replicas.
     pub shared_log: SharedLog,

@@ -3,7 +3,6 @@
 //! Logs go to standard error, as text or as one JSON object per line. Other modules record metrics through
 //! the `metrics` facade, and this module renders them in the text format of Prometheus.
 
-#[cfg(feature = "opentelemetry")]
 mod traces;
 
 use std::io::IsTerminal;
@@ -46,12 +45,6 @@ pub enum TelemetryError {
         /// The error of the parser.
         source: ParseError,
     },
-    /// The program was built without support for traces.
-    #[error(
-        "traces.endpoint is set, and this program was built without traces: build it with --features \
-         opentelemetry, or leave traces.endpoint out"
-    )]
-    NoTraces,
     /// The exporter to the collector cannot be created.
     #[error("traces.endpoint {endpoint:?} cannot be used: {detail}")]
     Collector {
@@ -65,15 +58,13 @@ pub enum TelemetryError {
 /// Keeps the export of spans alive. When it is dropped, spans that have not been sent yet are sent.
 #[derive(Debug, Default)]
 pub struct Telemetry {
-    #[cfg(feature = "opentelemetry")]
     _traces: Option<traces::Traces>,
 }
 
 /// Starts logging, and traces if there is a collector. A second call changes nothing.
 ///
 /// # Errors
-/// [`TelemetryError`] if the level is not a filter directive, if the exporter cannot be created, or if the
-/// program was built without traces.
+/// [`TelemetryError`] if the level is not a filter directive, or if the exporter cannot be created.
 pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Telemetry, TelemetryError> {
     let filter = filter(level)?;
     let ansi = std::io::stderr().is_terminal();
@@ -83,20 +74,10 @@ pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Te
         LogFormat::Json => lines.json().flatten_event(true).boxed(),
     };
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
-    #[cfg(feature = "opentelemetry")]
-    {
-        let started = to.map(traces::start).transpose()?;
-        let (traces, layer) = started.unzip();
-        // A process accepts only one subscriber, and tests start several servers in one process.
-        let _ = subscriber.with(layer).try_init();
-        Ok(Telemetry { _traces: traces })
-    }
-    #[cfg(not(feature = "opentelemetry"))]
-    {
-        no_traces(to)?;
-        let _ = subscriber.try_init();
-        Ok(Telemetry::default())
-    }
+    let (traces, layer) = to.map(traces::start).transpose()?.unzip();
+    // A process accepts only one subscriber, and tests start several servers in one process.
+    let _ = subscriber.with(layer).try_init();
+    Ok(Telemetry { _traces: traces })
 }
 
 /// Checks whether [`start`] would accept these settings, without starting anything.
@@ -105,15 +86,7 @@ pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Te
 /// As [`start`].
 pub fn check(level: &str, to: Option<&TracesTo>) -> Result<(), TelemetryError> {
     filter(level)?;
-    #[cfg(feature = "opentelemetry")]
-    return to.map_or(Ok(()), traces::check);
-    #[cfg(not(feature = "opentelemetry"))]
-    no_traces(to)
-}
-
-#[cfg(not(feature = "opentelemetry"))]
-fn no_traces(to: Option<&TracesTo>) -> Result<(), TelemetryError> {
-    to.map_or(Ok(()), |_| Err(TelemetryError::NoTraces))
+    to.map_or(Ok(()), traces::check)
 }
 
 fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {

@@ -1,4 +1,4 @@
-//! Spans of requests, sent to a collector over OTLP: the feature `opentelemetry`.
+//! Spans of requests, sent to a collector over OTLP.
 //!
 //! The spans are those of `tracing`, at level trace, so that the log omits them by default. A separate
 //! thread sends the spans of this program in batches. Spans that the collector does not accept are lost,

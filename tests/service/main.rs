@@ -57,6 +57,7 @@ mod mixing;
 mod neighbours;
 mod overload;
 mod pairs;
+mod parquet;
 mod passages;
 mod pathological;
 mod profiles;
@@ -75,5 +76,4 @@ mod strangers;
 mod stray_bytes;
 mod supplied;
 mod tls;
-#[cfg(not(feature = "opentelemetry"))]
 mod traces;

@@ -1,6 +1,6 @@
 //! A server for one test: the release binary on a free port, killed at the end of the test. Also used by
-//! `tests/torture`, `tests/replicas` and `tests/traces`. With `LOOKALIKE_TEST_REPLICAS`, a server is several
-//! replicas (`behind`).
+//! `tests/torture` and `tests/replicas`. With `LOOKALIKE_TEST_REPLICAS`, a server is several replicas
+//! (`behind`).
 
 #[path = "behind.rs"]
 mod behind;
@@ -309,7 +309,6 @@ impl Server {
     }
 
     /// The documents of an export, one per line, as [`without_header`] returns them.
-    #[allow(dead_code, reason = "not for tests/traces")]
     pub async fn export(&self, route: &str) -> String {
         without_header(&self.get(route).await.text().await.unwrap())
     }

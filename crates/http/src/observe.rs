@@ -149,7 +149,6 @@ fn span_of(request: &Request, method: &'static str, route: &'static str, id: &He
         http.response.status_code = Empty,
         request_id = id_text(id),
     );
-    #[cfg(feature = "opentelemetry")]
     set_parent(&span, request.headers());
     span
 }
@@ -162,7 +161,6 @@ fn record_status(span: &Span, status: u16) {
 }
 
 /// Makes the span in the header `traceparent` the parent.
-#[cfg(feature = "opentelemetry")]
 fn set_parent(span: &Span, headers: &axum::http::HeaderMap) {
     use opentelemetry::propagation::{Extractor, TextMapPropagator};
     use opentelemetry_sdk::propagation::TraceContextPropagator;

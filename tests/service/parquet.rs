@@ -1,9 +1,4 @@
 //! Parquet files through `dedupe` and `import`.
-#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics, in its helpers too")]
-
-#[path = "../service/server.rs"]
-#[allow(dead_code, reason = "the tests of the service use more of it")]
-mod server;
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -21,7 +16,7 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use serde_json::Value;
 
-use server::{Server, command, directory};
+use crate::server::{Server, command, directory};
 
 /// Columns that are required, optional, repeated and nested, among them types that other formats do not have.
 const SCHEMA: &str = "message documents {
