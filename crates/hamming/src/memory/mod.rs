@@ -407,11 +407,11 @@ mod tests {
     /// Does work in every form that this processor has.
     fn every_form<T: Work<Output: PartialEq + std::fmt::Debug>>(
         work: impl Fn() -> T,
-        expected: T::Output,
+        expected: &T::Output,
         k: u32,
     ) {
         for form in Form::ALL.into_iter().filter(|form| form.is_supported()) {
-            assert_eq!(with_form(form, work()), expected, "{form:?} and k = {k}");
+            assert_eq!(&with_form(form, work()), expected, "{form:?} and k = {k}");
         }
     }
 
@@ -449,7 +449,7 @@ mod tests {
         let ones = |at: usize| (0..4).map(move |part| (lines[part].read(at) ^ query[part]).count_ones());
         let expected = (0..8).fold(0, |all, at| all | u8::from(ones(at).sum::<u32>() <= k) << at);
         let all = || All(lines.each_ref(), query, k);
-        every_form(all, expected, k);
+        every_form(all, &expected, k);
     }
 
     /// Checks the forms that this processor has against the contract of [`Compare`].
@@ -466,7 +466,7 @@ mod tests {
             [alone | u32::from(near[0]) << at, both | u32::from(near[1]) << at]
         });
         let each = || Each(lines.each_ref(), query, k);
-        every_form(each, expected, k);
+        every_form(each, &expected, k);
     }
 
     #[test]
@@ -532,12 +532,12 @@ mod tests {
         }
         assert_eq!(line.head(), u32::MAX);
         let entries = || Entries(&line, P::pattern(query), k);
-        every_form(entries, expected, k);
+        every_form(entries, &expected, k);
         // The first word of the first entry. Other entries may have the same word.
         let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)).low() as u16;
         let expected = (0..P::ENTRIES).fold(0, |all, at| all | u32::from(first(at) == first(0)) << at);
         let beginning = || Beginning(&line, first(0));
-        every_form(beginning, expected, 0);
+        every_form(beginning, &expected, 0);
     }
 
     /// Compares the first words of packed entries.
