@@ -147,7 +147,7 @@ pub(super) async fn metrics(From_(state): From_<State>) -> Response {
 )]
 pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<VersionOut> {
     let profiles = state.service.profiles().iter().map(|profile| profile.id().to_string()).collect();
-    Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
+    Json(VersionOut { name: "lookalike", version: env!("CARGO_PKG_VERSION"), profiles })
 }
 
 /// Returns the profiles of the server, and what each is for.
