@@ -91,7 +91,7 @@ async fn schemathesis_follows_the_links_of_answers_and_finds_nothing() {
     let admin = key(data.path(), "admin", &["--role", "admin"]);
     let server = Server::start(data.path()).await;
     // Until the time limit, created resources must exist, deleted ones must not, and no request may fail.
-    let seconds = std::env::var("LOOKALIKE_TEST_SCHEMATHESIS_SECONDS").unwrap_or("45".to_owned());
+    let seconds = std::env::var("LOOKALIKE_TEST_SCHEMATHESIS_SECONDS").unwrap_or("75".to_owned());
     let arguments = ["--phases", "stateful", "--max-time", &seconds];
     let stdout = check_with_schemathesis(&schemathesis, &server, &admin, &arguments).await;
     let covered =
