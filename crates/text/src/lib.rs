@@ -31,6 +31,7 @@ mod prepare;
 mod remembered;
 mod runs;
 mod simplify;
+mod stop;
 mod tokens;
 mod tree;
 mod trie;

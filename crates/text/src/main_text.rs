@@ -10,12 +10,11 @@
 //! `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and in some places it visits
 //! all descendants of each node. Therefore the limits are necessary.
 
-use std::convert::Infallible;
-
 use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 
 use super::boilerplate::{Shown, remove_boilerplate, remove_notices};
+use super::stop::{Check, Stop, stoppable, whole};
 use super::tree::tree_of;
 use super::visible::{checked_visible_and_all, checked_visible_text};
 
@@ -74,8 +73,7 @@ pub struct PageRead {
 /// The main or the visible text of a page, as wanted; the visible one also if there is no main text, or if it
 /// is a small part of the page.
 pub fn page_text(html: &str, wanted: PageText) -> PageRead {
-    let Ok(read) = checked_page_text(html, wanted, || Ok::<_, Infallible>(()));
-    read
+    whole(|check| checked(html, wanted, check))
 }
 
 /// [`page_text`] that ends early.
@@ -88,12 +86,16 @@ pub fn checked_page_text<E>(
     wanted: PageText,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<PageRead, E> {
+    stoppable(check, |check| checked(html, wanted, check))
+}
+
+fn checked(html: &str, wanted: PageText, check: Check<'_>) -> Result<PageRead, Stop> {
     let which = PageText::Visible;
     if wanted == PageText::Visible {
         let (text, digest) = checked_visible_and_all(html, check)?;
         return Ok(PageRead { text, which, digest });
     }
-    let Some((document, digest)) = tree_of(html, &check)? else {
+    let Some((document, digest)) = tree_of(html, check)? else {
         let (text, digest) = checked_visible_and_all(html, check)?;
         return Ok(PageRead { text, which, digest });
     };
@@ -103,7 +105,7 @@ pub fn checked_page_text<E>(
     if let Some(article) = article(document, html.len()) {
         check()?;
         // The finder's own text joins the last word of a block to the first word of the next.
-        let text = checked_visible_text(&article, &check)?;
+        let text = checked_visible_text(&article, check)?;
         let text = without_start(&text);
         if !is_small(text, shown) {
             return Ok(PageRead { text: text.to_owned(), which: PageText::Main, digest });
@@ -132,8 +134,8 @@ pub fn main_text(html: &str) -> String {
 
 /// The visible text of a page in which no article was found, without notices as far as the tree is within
 /// the limits.
-fn without_notices<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
-    if let Some((document, _)) = tree_of(html, &check)? {
+fn without_notices(html: &str, check: Check<'_>) -> Result<String, Stop> {
+    if let Some((document, _)) = tree_of(html, check)? {
         check()?;
         if remove_notices(&document.tree) {
             check()?;

@@ -8,6 +8,8 @@
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, Error, ForwardingEmitter, Span, State, Tokenizer};
 
+use super::stop::{Check, Stop};
+
 /// Receives the tokens of a page.
 pub(super) trait Sink {
     /// Receives the next token or part of a tag. `false` stops the tokenizer.
@@ -26,17 +28,13 @@ pub(super) trait Sink {
 ///
 /// # Errors
 /// The error of `check`, which is called once per [`TOKENS`] tokens and parts of tags.
-pub(super) fn read<E>(
-    page: &str,
-    sink: &mut impl Sink,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<bool, E> {
+pub(super) fn read(page: &str, sink: &mut impl Sink, check: Check<'_>) -> Result<bool, Stop> {
     let page = page.strip_prefix('\u{feff}').unwrap_or(page);
     let emitter = Reading(CallbackEmitter::new(Events { sink, check, tokens: 0 }));
     match Tokenizer::new_with_emitter(page, emitter).next() {
         None => Ok(true),
-        Some(Ok(Stopped(None))) => Ok(false),
-        Some(Ok(Stopped(Some(error)))) => Err(error),
+        Some(Ok(Stopped::BySink)) => Ok(false),
+        Some(Ok(Stopped::ByCheck)) => Err(Stop),
         Some(Err(never)) => match never {},
     }
 }
@@ -45,33 +43,34 @@ pub(super) fn read<E>(
 const TOKENS: usize = 512;
 
 /// Adapts a sink to the callback of the tokenizer.
-struct Events<'a, S, C> {
+struct Events<'a, S> {
     sink: &'a mut S,
-    check: C,
+    check: Check<'a>,
     tokens: usize,
 }
 
-/// The only token that the emitter returns: the sink has stopped, or the check has failed.
-struct Stopped<E>(Option<E>);
+/// The only token that the emitter returns.
+enum Stopped {
+    BySink,
+    ByCheck,
+}
 
-impl<S: Sink, E, C: Fn() -> Result<(), E>> Callback<Stopped<E>, ()> for Events<'_, S, C> {
-    fn handle_event(&mut self, event: CallbackEvent<'_>, _span: Span<()>) -> Option<Stopped<E>> {
+impl<S: Sink> Callback<Stopped, ()> for Events<'_, S> {
+    fn handle_event(&mut self, event: CallbackEvent<'_>, _span: Span<()>) -> Option<Stopped> {
         self.tokens += 1;
-        if self.tokens.is_multiple_of(TOKENS)
-            && let Err(error) = (self.check)()
-        {
-            return Some(Stopped(Some(error)));
+        if self.tokens.is_multiple_of(TOKENS) && (self.check)().is_err() {
+            return Some(Stopped::ByCheck);
         }
-        (!self.sink.take(event)).then_some(Stopped(None))
+        (!self.sink.take(event)).then_some(Stopped::BySink)
     }
 }
 
-struct Reading<'a, S: Sink, E, C: Fn() -> Result<(), E>>(CallbackEmitter<Events<'a, S, C>, Stopped<E>>);
+struct Reading<'a, S: Sink>(CallbackEmitter<Events<'a, S>, Stopped>);
 
-impl<S: Sink, E, C: Fn() -> Result<(), E>> ForwardingEmitter for Reading<'_, S, E, C> {
-    type Token = Stopped<E>;
+impl<S: Sink> ForwardingEmitter for Reading<'_, S> {
+    type Token = Stopped;
 
-    fn inner(&mut self) -> &mut impl Emitter<Token = Stopped<E>> {
+    fn inner(&mut self) -> &mut impl Emitter<Token = Stopped> {
         &mut self.0
     }
 
@@ -116,7 +115,7 @@ mod tests {
     #[test]
     fn a_sink_can_stop_the_tokenizer() {
         let page = "<p>a<p>b<p>c";
-        let read = |page: &str, few| read(page, &mut Few(few), || Ok::<_, ()>(()));
+        let read = |page: &str, few| read(page, &mut Few(few), &|| Ok(()));
         assert_eq!(read(page, 2), Ok(false));
         assert_eq!(read(page, 9), Ok(false));
         assert_eq!(read(page, 100), Ok(true));
@@ -128,9 +127,9 @@ mod tests {
         let (page, checks) = ("<p a b c>x".repeat(1_000_000), Cell::new(0));
         let check = || {
             checks.set(checks.get() + 1);
-            if checks.get() < 3 { Ok(()) } else { Err("late") }
+            if checks.get() < 3 { Ok(()) } else { Err(Stop) }
         };
-        assert_eq!(read(&page, &mut Few(usize::MAX), check), Err("late"));
+        assert_eq!(read(&page, &mut Few(usize::MAX), &check), Err(Stop));
         assert_eq!(checks.get(), 3);
     }
 }

@@ -25,6 +25,7 @@ use html5gum::emitters::callback::CallbackEvent;
 
 use super::all_text::AllText;
 use super::page::{Sink, read};
+use super::stop::{Check, Stop};
 
 /// The deepest nesting for the article finder. Chromium itself limits nesting to 512 levels.
 const MAX_DEPTH: usize = 256;
@@ -57,10 +58,7 @@ const STEP_BYTES: usize = 6;
 ///
 /// # Errors
 /// The error of `check`, which is called every few hundred tokens.
-pub(super) fn tree_of<E>(
-    page: &str,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<Option<(Document, u64)>, E> {
+pub(super) fn tree_of(page: &str, check: Check<'_>) -> Result<Option<(Document, u64)>, Stop> {
     let mut growing = Growing::new();
     if !read(page, &mut growing, check)? {
         return Ok(None);
@@ -345,7 +343,7 @@ mod tests {
     use super::*;
 
     fn tree(page: &str) -> Option<Document> {
-        tree_of(page, || Ok::<_, ()>(())).unwrap().map(|(document, _)| document)
+        crate::stop::whole(|check| tree_of(page, check)).map(|(document, _)| document)
     }
 
     #[test]

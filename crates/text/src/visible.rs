@@ -3,32 +3,27 @@
 //! Guarantees: time and memory proportional to the page, whatever its nesting; no panic; a line break between
 //! blocks. Not here: style sheets, so text that they hide is included; the choice of the main text.
 
-use std::convert::Infallible;
-
 use html5gum::State;
 use html5gum::emitters::callback::CallbackEvent;
 
 use super::all_text::AllText;
 use super::page::{Sink, read};
+use super::stop::{Check, Stop, whole};
 
 /// The text of a page without tags, comments, scripts and styles; with the content of text fields.
 pub fn visible_text(html: &str) -> String {
-    let Ok(text) = checked_visible_text(html, || Ok::<_, Infallible>(()));
-    text
+    whole(|check| checked_visible_text(html, check))
 }
 
 /// [`visible_text`] that ends early with the error of `check`.
-pub(super) fn checked_visible_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
+pub(super) fn checked_visible_text(html: &str, check: Check<'_>) -> Result<String, Stop> {
     let mut visible = Visible::default();
     read(html, &mut visible, check)?;
     Ok(visible.text)
 }
 
 /// The same with the digest of all text of the page ([`AllText`]).
-pub(super) fn checked_visible_and_all<E>(
-    html: &str,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<(String, u64), E> {
+pub(super) fn checked_visible_and_all(html: &str, check: Check<'_>) -> Result<(String, u64), Stop> {
     let mut visible = Visible { all: Some(AllText::default()), ..Visible::default() };
     read(html, &mut visible, check)?;
     Ok((visible.text, visible.all.map_or(0, AllText::digest)))

@@ -10,6 +10,7 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 
 use crate::features::Letters;
+use crate::stop::{Check, Stop, stoppable};
 use lookalike_hash::Gram;
 
 /// The minimum size of a shared passage in units: a letter of an alphabet counts one, a Chinese character, a
@@ -75,6 +76,10 @@ impl Containment {
     /// # Errors
     /// The error of `check`.
     pub fn of<E>(a: &str, b: &str, check: impl Fn() -> Result<(), E>) -> Result<Containment, E> {
+        stoppable(check, |check| Self::checked(a, b, check))
+    }
+
+    fn checked(a: &str, b: &str, check: Check<'_>) -> Result<Containment, Stop> {
         let [a, b] = [Letters::of(a), Letters::of(b)];
         check()?;
         let stretches = joined(&equal_stretches(&a, &b, check)?);
@@ -149,11 +154,7 @@ impl Containment {
 }
 
 /// The stretches of equal letters, in the order of the first text.
-fn equal_stretches<E>(
-    a: &Letters,
-    b: &Letters,
-    check: impl Fn() -> Result<(), E>,
-) -> Result<Vec<Stretch>, E> {
+fn equal_stretches(a: &Letters, b: &Letters, check: Check<'_>) -> Result<Vec<Stretch>, Stop> {
     // Sorted pairs of a gram and its place take a third of the memory of a hash map.
     let mut places: Vec<(u64, u32)> = Vec::with_capacity(b.as_slice().len());
     places.extend(b.grams().map(|(from, gram)| (gram, from as u32)));

@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 use super::built_in;
 use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint, Signed};
+use crate::stop::stoppable;
 use lookalike_hash::{SignatureShape, Width};
 
 /// The name and version of a profile, written `copies-64@1`. The id of a user's profile ends in the digest
@@ -152,7 +153,7 @@ impl Profile {
     /// The error of `check`, which is called between the steps. The longest step takes a tenth of a second
     /// for a text of 1 MiB that was constructed to be slow.
     pub fn checked_sign<E>(&self, text: &str, check: impl Fn() -> Result<(), E>) -> Result<Signed, E> {
-        self.recipe.checked_sign(text, check)
+        stoppable(check, |check| self.recipe.checked_sign(text, check))
     }
 
     /// [`Profile::checked_sign`] with the [`Profile::feature_set`] of another profile for the same text, in
@@ -166,7 +167,7 @@ impl Profile {
         text: &str,
         check: impl Fn() -> Result<(), E>,
     ) -> Result<(Signed, Vec<u64>), E> {
-        self.recipe.sign_with_set(&other.recipe, text, check)
+        stoppable(check, |check| self.recipe.sign_with_set(&other.recipe, text, check))
     }
 
     /// An upper bound of the bytes that an explanation allocates per byte of a long text.

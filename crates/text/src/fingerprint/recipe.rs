@@ -3,8 +3,6 @@
 //! A new profile is a new recipe. A released recipe must never change. Not here: names and versions
 //! (`profile`), and the written form of a recipe (`profiles`).
 
-use std::convert::Infallible;
-
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
 use super::sensitivity::{Change, Moved, RELIABLE, moved_bits, moved_cells};
@@ -15,6 +13,7 @@ use crate::features::{
     characters, fixed, has_grams, keywords, logarithmic, longest_sentences, shingles, short_texts, to_number,
     token_grams, weighs_less,
 };
+use crate::stop::{Check, Stop, whole};
 use crate::{CutsWords, Dictionary, Edition, Preparation, Remembered, Run, runs};
 use lookalike_hash::{Hash, SignatureShape, Width};
 
@@ -155,26 +154,25 @@ impl Recipe {
 
     /// The fingerprint of a text, and its signature if the recipe has one.
     pub(super) fn sign(&self, text: &str) -> Signed {
-        let Ok(signed) = self.checked_sign(text, || Ok::<_, Infallible>(()));
-        signed
+        whole(|check| self.checked_sign(text, check))
     }
 
     /// [`Recipe::sign`] that ends with an error of `check`, which is called between the steps.
-    pub(super) fn checked_sign<E>(&self, text: &str, check: impl Fn() -> Result<(), E>) -> Result<Signed, E> {
+    pub(super) fn checked_sign(&self, text: &str, check: Check<'_>) -> Result<Signed, Stop> {
         let prepared = self.preparation.apply(text);
         self.sign_prepared(&prepared, self.dictionary(), check)
     }
 
     /// [`Recipe::checked_sign`], and the set of features that another recipe finds in the text. What both
     /// need is found once: the prepared text, and the words of Chinese and Japanese.
-    pub(super) fn sign_with_set<E>(
+    pub(super) fn sign_with_set(
         &self,
         other: &Recipe,
         text: &str,
-        check: impl Fn() -> Result<(), E>,
-    ) -> Result<(Signed, Vec<u64>), E> {
+        check: Check<'_>,
+    ) -> Result<(Signed, Vec<u64>), Stop> {
         if self.preparation != other.preparation || self.dictionary.is_some() || other.dictionary.is_some() {
-            let signed = self.checked_sign(text, &check)?;
+            let signed = self.checked_sign(text, check)?;
             return Ok((signed, other.feature_set(text)));
         }
         let prepared = self.preparation.apply(text);
@@ -183,12 +181,12 @@ impl Recipe {
         Ok((signed, other.set_of(&prepared, &dictionary)))
     }
 
-    fn sign_prepared<E>(
+    fn sign_prepared(
         &self,
         prepared: &str,
         dictionary: &impl CutsWords,
-        check: impl Fn() -> Result<(), E>,
-    ) -> Result<Signed, E> {
+        check: Check<'_>,
+    ) -> Result<Signed, Stop> {
         check()?;
         if let Some(shape) = self.signature {
             let set = self.set_of(prepared, dictionary);
@@ -200,8 +198,8 @@ impl Recipe {
             return Ok(Signed { fingerprint, signature: Some(signature) });
         }
         let fingerprint = match self.width {
-            Width::Bits64 => self.fingerprint_in::<1, E>(prepared, dictionary, check)?,
-            Width::Bits128 => self.fingerprint_in::<2, E>(prepared, dictionary, check)?,
+            Width::Bits64 => self.fingerprint_in::<1>(prepared, dictionary, check)?,
+            Width::Bits128 => self.fingerprint_in::<2>(prepared, dictionary, check)?,
             // Hashes of this width are supplied.
             Width::Bits256 => self.reliable(Hash::zero(self.width), 0, Moved::default()),
         };
@@ -221,27 +219,27 @@ impl Recipe {
         }
     }
 
-    fn fingerprint_in<const L: usize, E>(
+    fn fingerprint_in<const L: usize>(
         &self,
         prepared: &str,
         dictionary: &impl CutsWords,
-        check: impl Fn() -> Result<(), E>,
-    ) -> Result<Fingerprint, E>
+        check: Check<'_>,
+    ) -> Result<Fingerprint, Stop>
     where
         Limbs<L>: Digest,
     {
-        let (bag, sums) = self.voted::<L, E>(prepared, dictionary, |_| (), check)?;
+        let (bag, sums) = self.voted::<L>(prepared, dictionary, |_| (), check)?;
         Ok(self.conclude(&bag, &sums, prepared))
     }
 
     /// The features of a prepared text and the sums of their votes.
-    fn voted<const L: usize, E>(
+    fn voted<const L: usize>(
         &self,
         prepared: &str,
         dictionary: &impl CutsWords,
         mut see: impl FnMut(Occurrence<'_, Limbs<L>>),
-        check: impl Fn() -> Result<(), E>,
-    ) -> Result<(Bag<Limbs<L>>, Sums<L>), E>
+        check: Check<'_>,
+    ) -> Result<(Bag<Limbs<L>>, Sums<L>), Stop>
     where
         Limbs<L>: Digest,
     {
@@ -303,7 +301,7 @@ impl Recipe {
         let mut occurrences = Occurrences::default();
         let prepared = self.preparation.apply(text);
         let see = |(digest, text): Occurrence<'_, Limbs<L>>| occurrences.push(digest, text);
-        let Ok((bag, sums)) = self.voted::<L, Infallible>(&prepared, self.dictionary(), see, || Ok(()));
+        let (bag, sums) = whole(|check| self.voted::<L>(&prepared, self.dictionary(), see, check));
         let fingerprint = self.conclude(&bag, &sums, &prepared);
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
         let origins = match &self.features {
