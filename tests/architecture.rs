@@ -281,8 +281,17 @@ fn the_dictionaries_of_the_console_have_the_same_keys() {
 
 /// Items that only tests and benchmarks call: they choose layouts and plans that the index chooses by itself.
 /// `pairs_within` is the engine of finding all pairs of a corpus. `simhash_of` hashes words with the weights
-/// that golden lists of another program have.
-const FOR_TESTS: [&str; 4] = ["with_layouts_from", "within_radii", "pairs_within", "simhash_of"];
+/// that golden lists of another program have. The others are for programs that use a crate without all of
+/// its features.
+const FOR_TESTS: [&str; 7] = [
+    "with_layouts_from",
+    "within_radii",
+    "pairs_within",
+    "simhash_of",
+    "try_fingerprint",
+    "try_explain",
+    "try_feature_set",
+];
 
 #[test]
 fn every_item_has_a_caller_outside_tests() {

@@ -8,9 +8,9 @@ mod traces;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
-use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use lookalike_run::machine::Process;
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
-use metrics_process::Collector;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -106,7 +106,6 @@ fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
 #[derive(Clone)]
 pub struct Metrics {
     handle: PrometheusHandle,
-    process: Collector,
 }
 
 /// Histogram bounds in seconds: from 10 µs, the time of a lookup, to 10 s, when a request is given up.
@@ -131,10 +130,8 @@ impl Metrics {
             .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
             .set_buckets_for_metric(Matcher::Suffix("_changes".into()), CHANGES)?
             .install_recorder()?;
-        let metrics = Metrics { handle, process: Collector::default() };
-        metrics.process.describe();
         describe();
-        Ok(INSTALLED.get_or_init(|| metrics).clone())
+        Ok(INSTALLED.get_or_init(|| Metrics { handle }).clone())
     }
 
     /// Folds the recorded samples into histograms. It must be called every few seconds.
@@ -144,13 +141,42 @@ impl Metrics {
 
     /// All metrics in the text format of Prometheus.
     pub fn render(&self) -> String {
-        self.process.collect();
+        record_process();
         self.keep();
         self.handle.render()
     }
 }
 
+/// Records what is known of this process under the names that all clients of Prometheus use.
+fn record_process() {
+    let Some(process) = Process::now() else { return };
+    counter!("process_cpu_seconds_total").absolute(process.cpu.as_secs());
+    gauge!("process_start_time_seconds").set(process.started.as_secs_f64());
+    gauge!("process_resident_memory_bytes").set(process.resident_bytes as f64);
+    gauge!("process_virtual_memory_bytes").set(process.virtual_bytes as f64);
+    gauge!("process_virtual_memory_max_bytes").set(process.most_virtual_bytes as f64);
+    gauge!("process_threads").set(process.threads as f64);
+    gauge!("process_open_fds").set(process.open_files as f64);
+    gauge!("process_max_fds").set(process.most_open_files as f64);
+}
+
 fn describe() {
+    describe_counter!("process_cpu_seconds_total", Unit::Seconds, "CPU time of the process.");
+    describe_gauge!(
+        "process_start_time_seconds",
+        Unit::Seconds,
+        "Start of the process, in seconds since 1970."
+    );
+    describe_gauge!("process_resident_memory_bytes", Unit::Bytes, "Resident memory.");
+    describe_gauge!("process_virtual_memory_bytes", Unit::Bytes, "Virtual memory.");
+    describe_gauge!(
+        "process_virtual_memory_max_bytes",
+        Unit::Bytes,
+        "The limit of virtual memory; 0 without one."
+    );
+    describe_gauge!("process_threads", Unit::Count, "Threads of the process.");
+    describe_gauge!("process_open_fds", Unit::Count, "Open file descriptors.");
+    describe_gauge!("process_max_fds", Unit::Count, "The limit of open file descriptors.");
     describe_counter!("lookalike_http_requests_total", "Requests answered, by method, route and status.");
     describe_histogram!(
         "lookalike_http_request_seconds",

@@ -1,13 +1,29 @@
 //! Near-duplicates of a whole corpus: which documents are kept, and which kept document replaces each other
 //! one.
 //!
-//! The result is defined without reference to the algorithm (ADR 32). Documents are visited in an order;
+//! The result has a definition that does not mention an algorithm: the documents are visited in an order, and
 //! each is kept unless a kept document lies within k. So kept documents are pairwise farther apart than k,
-//! and each dropped document names the nearest kept document. The tests compare every function with its
-//! definition.
+//! and each dropped one names the nearest kept document.
 //!
-//! Costs: one lookup in the index for each document. *Absent*: texts, files, and the values that an order
-//! is made from (`cli/dedupe`).
+//! - [`Documents`] holds what is compared, a [`Print`] for each document: its hash, or its signature.
+//! - [`Kept`] visits documents and gives a [`Decision`] for each, while they arrive or at the end.
+//! - [`decide_in_rounds`] makes the same decisions in bounded memory, in the order of [`visiting_order`].
+//! - [`linked`] joins near documents to groups, and [`neighbour_counts`] counts how many are near each.
+//!
+//! ```
+//! use lookalike_corpus::{Decision, Documents, Kept, Print};
+//! use lookalike_hash::{Hash, Width};
+//!
+//! let mut documents = Documents::new(Width::Bits64, None, 3, None);
+//! for hash in [0x00, 0x01, 0xff] {
+//!     documents.push(&Print { hash: Hash::from_u64(hash), signature: vec![], sketch: vec![] });
+//! }
+//! let decisions = Kept::none_of(&documents).visit_all(&documents, &[0, 1, 2], 1);
+//! assert_eq!(decisions, [Decision::Kept, Decision::Dropped { by: 0, distance: 1 }, Decision::Kept]);
+//! ```
+//!
+//! Costs: one lookup in an exact index for each document. The tests compare every function with its
+//! definition. *Absent*: texts, files, and the values that an order is made from.
 
 #![deny(unreachable_pub)]
 

@@ -16,7 +16,7 @@
 //! signature afterwards. It then compares the new signature, and reports the name and distance of the new
 //! signature.
 //!
-//! *Absent*: how signatures are made (`fingerprint`), documents, disks.
+//! *Absent*: how signatures are made (`lookalike-text`), documents, disks.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

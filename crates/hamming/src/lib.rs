@@ -1,26 +1,34 @@
-//! The sharded, concurrent pigeonhole index: which stored hashes lie within Hamming distance k of a query.
+//! An exact, live index of hashes: everything within Hamming distance k of a query, for every k from 0 to the
+//! width, also while other threads insert and remove.
 //!
-//! It holds distinct hashes and nothing else. It answers exactly for every k from 0 to the width, also while
-//! hashes are inserted and removed.
+//! - [`Index`] holds distinct hashes whose width the compiler knows: `Index<u64>`, `Index<u128>` and
+//!   `Index<U256>`. [`HashIndex`] is the same for a width that is known at run time; [`of_width`] makes one.
+//! - [`snapshot::save`] and [`snapshot::open`] keep an index in a file.
+//! - [`near_pairs`] finds all near pairs of a list, faster than a lookup for each.
+//! - [`Bands`] finds MinHash signatures that agree with a query in a band, which is not exact.
 //!
-//! | module | contents |
-//! |---|---|
-//! | `plan` | which blocks to probe, and how far |
-//! | `layout` | how hashes are cut into blocks |
-//! | `table`, `segment` | the table of a block, for few hashes |
-//! | `buckets`, `shard` | the table of a block, for many hashes |
-//! | `block` | the stored form of a hash |
-//! | `sharded` | the index: all tables, for readers and writers |
-//! | `probe` | reading the tables |
-//! | `pairs` | all near pairs of a list: a join instead of lookups |
-//! | `bulk` | building all tables at once |
-//! | `memory` | cache lines, prefetching, epochs and vector instructions |
-//! | `scan` | the linear scan, which every answer must equal |
-//! | `bands`, `band_table` | the same tables for signatures |
+//! ```
+//! use lookalike_hamming::Index;
 //!
-//! `bands` finds the signatures that agree with a query in a band. It does not find all near signatures.
+//! let index = Index::<u64>::new();
+//! index.insert_all([0b1011, 0b0000, u64::MAX]);
+//! let mut found = Vec::new();
+//! index.within(0b1000, 2, &mut found);
+//! found.sort();
+//! let found: Vec<_> = found.iter().map(|near| (near.distance, near.hash)).collect();
+//! assert_eq!(found, [(1, 0b0000), (2, 0b1011)]);
+//! ```
 //!
-//! *Absent*: documents, disks, ranking.
+//! # How it works
+//! A hash is cut into blocks, each with a table. Hashes within k of a query are within k/blocks of it in some
+//! block (the pigeonhole principle), so a query reads a few short runs of each table. `layout` cuts hashes,
+//! `plan` chooses what to read by its cost, `probe` reads; if a scan of all hashes costs less, it scans. A
+//! table of few hashes is a sorted list with gaps (`segment`, `table`), one of many is an array of buckets of
+//! a cache line (`shard`, `buckets`), and `block` leaves out the bits that its place tells. `bulk` builds all
+//! tables at once. Readers take no lock; `sharded` proves why every hash is found, and once. Every answer
+//! equals that of [`scan`].
+//!
+//! *Absent*: documents, ranking, an approximate mode for hashes.
 
 #![deny(unreachable_pub)]
 #![allow(

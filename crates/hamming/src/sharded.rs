@@ -1,8 +1,8 @@
 //! The index: distinct hashes in one table per block, shared by any number of readers and writers.
 //!
-//! *Invariants* (the numbers are those of `ARCHITECTURE.md`)
-//! - 2: a hash is in the index once. Inserting it again changes nothing.
-//! - 3: every answer equals that of the linear scan, for every k from 0 to the width. A query finds every
+//! *Invariants*
+//! - A hash is in the index once. Inserting it again changes nothing.
+//! - Every answer equals that of the linear scan, for every k from 0 to the width. A query finds every
 //!   hash that is in the index from before the query begins until after it ends. It does not find a hash that
 //!   is absent during the whole query. It may or may not find a hash that is inserted or removed meanwhile.
 //!
@@ -32,7 +32,7 @@
 //! Meanwhile readers use the old layout and writers update both. When the new layout holds all hashes, it
 //! replaces the old one.
 //!
-//! *Absent*: the documents of a hash (`store`), ranking, and any blocking call.
+//! *Absent*: the documents of a hash, ranking, and any blocking call.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

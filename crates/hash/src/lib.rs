@@ -1,10 +1,24 @@
-//! The identifiers and rules that every layer shares: hashes, grams, document ids, marks, collection names,
-//! sequence numbers, keep rules.
+//! Hashes of 64, 128 and 256 bits that are compared by Hamming distance, and the small types around them.
 //!
-//! Each identifier has its own type, so that two numbers cannot be confused. A constructor that can fail
-//! checks it, so that every value is valid.
+//! - [`Hash`] is a fingerprint that knows its width: a SimHash, a perceptual hash of an image, the name of a
+//!   MinHash signature. [`HashForm`] reads and writes it as other systems do: decimal, signed, base64.
+//! - [`SignatureShape`] is the shape of a MinHash signature: its cells and bands, and which similarity they
+//!   find.
+//! - [`DocumentId`], [`CollectionName`] and [`Sequence`] identify what has a hash. Each is a type of its own,
+//!   so that two numbers cannot be confused, and valid by construction.
 //!
-//! *Absent*: where identifiers come from and how they are used.
+//! ```
+//! use lookalike_hash::{Hash, Width};
+//!
+//! let stored: Hash = "a1b2c3d4e5f60718".parse()?;
+//! assert_eq!(stored.width(), Width::Bits64);
+//! assert_eq!(stored.distance(Hash::from_u64(0xa1b2_c3d4_e5f6_0719)), Some(1));
+//! assert_eq!(stored.distance(Hash::from_u128(1)), None, "hashes of different widths are not compared");
+//! # Ok::<(), lookalike_hash::HashError>(())
+//! ```
+//!
+//! Everything is a value without I/O. To find the near ones among millions of hashes, see
+//! `lookalike-hamming`; to make hashes of texts, `lookalike-text`.
 
 #![deny(unreachable_pub)]
 

@@ -92,7 +92,7 @@ impl CollectionName {
         }
     }
 
-    /// The collection on which the unprefixed routes act.
+    /// The collection that is meant if none is named.
     pub fn default_collection() -> &'static CollectionName {
         static DEFAULT: LazyLock<CollectionName> = LazyLock::new(|| CollectionName("default".into()));
         &DEFAULT

@@ -5,7 +5,7 @@
 //! [`Hash`](super::Hash) of 128 bits. Equal signatures have equal names. The distance of two names does not
 //! depend on the distance of their signatures.
 //!
-//! *Absent*: how signatures are made (`fingerprint`) and found (`index`).
+//! *Absent*: how signatures are made (`lookalike-text`) and found (`lookalike-hamming`).
 
 /// The cells of a signature, and the bands by which signatures are found.
 ///

@@ -1,6 +1,7 @@
-//! The resources of this process: its memory limit, its resident memory, and the CPU time of its threads.
+//! The resources of this process: its memory limit, its memory, threads and files, and the CPU time of its
+//! threads.
 //!
-//! Memory is read from `/proc` and the control groups of Linux, versions 1 and 2, with the limits of all
+//! They are read from `/proc` and the control groups of Linux, versions 1 and 2, with the limits of all
 //! parent groups. If these are not available, the result is `None`.
 
 use std::fs;
@@ -30,6 +31,53 @@ pub fn host_name() -> Option<String> {
 /// The resident memory of this process in bytes.
 pub fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+/// What Linux says about this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// The CPU time of all its threads.
+    pub cpu: Duration,
+    /// When it started, since 1970.
+    pub started: Duration,
+    /// Its resident memory.
+    pub resident_bytes: u64,
+    /// Its virtual memory.
+    pub virtual_bytes: u64,
+    /// The limit of virtual memory; 0 without one.
+    pub most_virtual_bytes: u64,
+    /// The number of its threads.
+    pub threads: u64,
+    /// The number of open file descriptors.
+    pub open_files: u64,
+    /// The limit of open file descriptors; 0 without one.
+    pub most_open_files: u64,
+}
+
+impl Process {
+    /// The figures of now; `None` if `/proc` does not have them.
+    pub fn now() -> Option<Process> {
+        let stat = fs::read_to_string("/proc/self/stat").ok()?;
+        // The name of the program, in parentheses, may have spaces. After it, the fields are counted from 3.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let ticks = |count: u64| Duration::from_secs_f64(count as f64 / per_second);
+        let of_machine = fs::read_to_string("/proc/stat").ok()?;
+        let booted = of_machine.lines().find_map(|line| line.strip_prefix("btime "))?.parse().ok()?;
+        let most = |of| rustix::process::getrlimit(of).current.unwrap_or(0);
+        Some(Process {
+            cpu: ticks(field(14)? + field(15)?),
+            started: Duration::from_secs(booted) + ticks(field(22)?),
+            resident_bytes: field(24)? * rustix::param::page_size() as u64,
+            virtual_bytes: field(23)?,
+            most_virtual_bytes: most(rustix::process::Resource::As),
+            threads: field(20)?,
+            // One of them is the directory that is read here.
+            open_files: fs::read_dir("/proc/self/fd").ok()?.count() as u64 - 1,
+            most_open_files: most(rustix::process::Resource::Nofile),
+        })
+    }
 }
 
 /// Makes the kernel use only small pages for this process, if it can. With huge pages, a process with many
@@ -205,5 +253,14 @@ mod tests {
     fn this_process_has_memory_and_a_limit() {
         assert!(resident_bytes().unwrap() > 100 << 10);
         assert!(memory_limit().unwrap().bytes > 1 << 20);
+        let before = Process::now().unwrap();
+        let spin = std::time::Instant::now();
+        while Process::now().unwrap().cpu == before.cpu && spin.elapsed().as_secs() < 60 {}
+        let now = Process::now().unwrap();
+        assert!(now.cpu > before.cpu && now.threads >= 1 && now.open_files >= 3, "{now:?}");
+        assert!(now.virtual_bytes > now.resident_bytes && now.resident_bytes > 100 << 10, "{now:?}");
+        assert!(now.most_open_files >= now.open_files && now.started == before.started, "{now:?}");
+        let age = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap() - now.started;
+        assert!(age.as_secs() < 3_600, "{age:?}");
     }
 }

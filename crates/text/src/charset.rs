@@ -6,12 +6,16 @@
 //! ISO-2022-JP and UTF-16, which are often valid UTF-8: these labels are believed if the bytes fit them. Not
 //! here: the declaration of a page (`declared`); archives and other document formats.
 
+mod declared;
+
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, REPLACEMENT, UTF_8};
 
-use super::declared::declared;
+use declared::declared;
+
+use super::decoded::{Decoded, WrongBytes};
 
 /// The part of a text from which its encoding is guessed: enough for a reliable guess in a few milliseconds.
 /// It begins before the first character that is not ASCII.
@@ -32,32 +36,6 @@ const SHORT: usize = 200;
 const BYTES_PER_CONTROL: usize = 32;
 /// What begins the escapes of ISO-2022-JP.
 const ESCAPE: u8 = 0x1b;
-
-/// Bytes whose encoding cannot be determined.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WrongBytes {
-    /// There is no such encoding.
-    #[error(
-        "there is no encoding {0:?}; examples: utf-8, gbk, gb18030, big5, shift_jis, euc-kr, windows-1251"
-    )]
-    Label(String),
-    /// The bytes are not UTF-8, and no label names another encoding. The value is the offset of the first
-    /// invalid byte.
-    #[error("not UTF-8: byte {0} is invalid; name the encoding as charset, for example gbk")]
-    Utf8(usize),
-    /// The bytes are invalid in the encoding that their label or byte order mark names.
-    #[error("the bytes are not valid {0}, the encoding that their label or byte order mark names")]
-    NotAsLabelled(&'static str),
-}
-
-/// The characters of a text, and how they were found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decoded<'a> {
-    /// The characters.
-    pub text: Cow<'a, str>,
-    /// Their encoding.
-    pub charset: CharsetOf,
-}
 
 /// The encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

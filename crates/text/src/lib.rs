@@ -1,58 +1,104 @@
-//! From raw text to words: main text of HTML pages, normalisation, runs of one writing system, segmenters.
+//! From a text or an HTML page to its fingerprint, of which near-duplicates share most bits: SimHash and
+//! MinHash, for every language.
 //!
-//! Everything here depends on its arguments alone: no I/O, no clock, no settings. The dictionaries are
-//! embedded in the program and are loaded on first use. Not here: counts, weights and hashes (see
-//! `features`).
+//! A [`Profile`](fingerprint::Profile) is a recipe with a name and a version, and a
+//! [`Fingerprint`](fingerprint::Fingerprint) depends on these and on the text alone: it is the same on every
+//! machine, in every release, and with every set of features of this crate.
+//!
+//! ```
+//! use lookalike_text::fingerprint::{Profile, Status};
+//!
+//! let profile = Profile::named("copies-64").expect("it is built in");
+//! let stored = profile.try_fingerprint("The ferry leaves the old harbour every twenty minutes in summer.")?;
+//! let edited = profile.try_fingerprint("The ferry leaves the old harbour every thirty minutes in summer.")?;
+//! assert_eq!(stored.status, Status::Ok);
+//! assert!(stored.hash.distance(edited.hash) <= Some(profile.default_k()));
+//! # Ok::<(), lookalike_text::NeedsFeature>(())
+//! ```
+//!
+//! The steps are there on their own, too: [`decode`] finds the charset of bytes, `page_text` the article in
+//! a page, [`normalise`] makes one form of equal letters, [`runs`] cuts where the script changes, [`words`]
+//! cuts words, [`features`] weighs and hashes them.
+//!
+//! # Features
+//!
+//! All are on by default. Without any, English SimHash builds in seconds, and a text that needs more is an
+//! error that names the feature, or a function that is not there.
+//!
+//! - `zh`: Chinese. Words, simplified for traditional characters, profiles of keywords, shared passages,
+//!   comparisons word by word. Without it, only the functions of a profile that begin with `try_` are there,
+//!   and they refuse texts with Chinese.
+//! - `html`: the text of pages, `page_text`, `main_text` and `visible_text`.
+//! - `charset`: charsets other than UTF-8. Without it, [`decode`] refuses everything but plain UTF-8.
+//! - `profiles`: profiles that users define in a file. Brings `zh`, because they may name its tables.
+//!
+//! Everything depends on its arguments alone: no I/O but for files of profiles, no clock, no settings. The
+//! dictionaries are embedded and are loaded on first use.
 
-#![deny(unreachable_pub)]
+// The build with all features finds what nothing calls; with fewer, some of it is there for others.
+#![cfg_attr(all(feature = "charset", feature = "html", feature = "profiles"), deny(unreachable_pub))]
+#![cfg_attr(not(all(feature = "charset", feature = "html", feature = "profiles")), allow(dead_code))]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod features;
 pub mod fingerprint;
+#[cfg(feature = "profiles")]
 pub mod profiles;
 
-mod all_text;
-mod boilerplate;
 mod bytes;
-mod charset;
 mod class;
-mod class_names;
 mod clusters;
-mod cppjieba;
-mod declared;
-mod dictionary;
-mod lexicon;
-mod main_text;
-mod markov;
-mod measure;
+mod decoded;
+mod needs;
 mod normalise;
-mod notices;
-mod page;
 mod prepare;
 mod remembered;
 mod runs;
-mod simplify;
 mod stop;
-mod tokens;
-mod tree;
-mod trie;
-mod visible;
-mod word_diff;
 mod words;
 
-pub use charset::{CharsetOf, Decoded, WrongBytes, decode, detect, named};
 pub use clusters::clusters;
-pub use dictionary::{Dictionary, Edition, WrongWord};
-pub use main_text::{PageRead, PageText, checked_page_text, main_text, memory_for_page, page_text};
+pub use decoded::{Decoded, WrongBytes};
+pub use needs::NeedsFeature;
 pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use remembered::{CutsWords, Remembered};
 pub use runs::{Run, System, runs};
-pub use simplify::simplified;
-pub use tokens::tokens;
-pub use visible::visible_text;
-pub use word_diff::{Change, word_diff};
-pub use words::{NewWords, is_word_character, words};
+pub use words::{Edition, NewWords, is_word_character, words};
 
-#[cfg(doctest)]
+#[cfg(feature = "charset")]
+mod charset;
+#[cfg(feature = "charset")]
+pub use charset::{CharsetOf, decode, detect, named};
+#[cfg(any(test, not(feature = "charset")))]
+mod without_charset;
+#[cfg(not(feature = "charset"))]
+pub use without_charset::decode;
+
+#[cfg(feature = "html")]
+mod html;
+#[cfg(feature = "html")]
+pub use html::{PageRead, PageText, checked_page_text, main_text, memory_for_page, page_text, visible_text};
+
+#[cfg(feature = "zh")]
+mod tokens;
+#[cfg(feature = "zh")]
+mod word_diff;
+#[cfg(feature = "zh")]
+mod zh;
+#[cfg(feature = "zh")]
+use zh::simplify;
+#[cfg(feature = "zh")]
+pub use {
+    tokens::tokens,
+    word_diff::{Change, word_diff},
+    zh::{Dictionary, WrongWord, simplified},
+};
+#[cfg(not(feature = "zh"))]
+mod without_zh;
+#[cfg(not(feature = "zh"))]
+use without_zh::{Dictionary, simplified, simplify};
+
+#[cfg(all(doctest, feature = "zh"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

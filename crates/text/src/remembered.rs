@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 
-use super::dictionary::Dictionary;
+use super::Dictionary;
 use super::runs::{Run, System};
 use super::words::{NewWords, words};
 
@@ -100,6 +100,8 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::{normalise, runs};
 

@@ -1,7 +1,7 @@
 //! Ends long work early, when the caller no longer needs it.
 //!
-//! Inside, the work knows one reason to stop. A function that is generic over the error of its caller would be
-//! compiled again in every crate that calls it, with all tokenizers.
+//! Inside, the work knows one reason to stop. A function that is generic over the error of its caller would
+//! be compiled again in every crate that calls it, with all tokenizers.
 
 use std::cell::Cell;
 use std::convert::Infallible;

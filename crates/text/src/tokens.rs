@@ -4,8 +4,8 @@
 //! Not here: normalisation and simplification. Chinese is cut by the dictionary, so traditional characters
 //! mostly become single tokens. Kana and South-East Asian scripts are cut into single characters.
 
+use super::Dictionary;
 use super::class::Class;
-use super::dictionary::Dictionary;
 use super::words::NewWords;
 
 /// The tokens of a text, in order; their concatenation is the text.

@@ -16,9 +16,8 @@ use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
 use super::class::Class;
-use super::dictionary::Dictionary;
 use super::runs::{Run, System};
-use super::simplify::simplify;
+use super::{Dictionary, simplify};
 
 static ICU: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
@@ -30,6 +29,16 @@ pub enum NewWords {
     Split,
     /// jieba's hidden Markov model guesses where they begin and end.
     Guess,
+}
+
+/// The words and probabilities of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edition {
+    /// Those of jieba: 349,000 words.
+    Jieba,
+    /// Those of cppjieba 5.6: without most words of letters and characters (`U盘`), and with the words of
+    /// its user dictionary (`云计算`). For [`Dictionary::cut_like_cppjieba`] only.
+    Cppjieba,
 }
 
 /// Passes the words of a run to `each`, in order.
@@ -133,6 +142,8 @@ fn has_letter(piece: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::{normalise, runs};
 

@@ -4,7 +4,7 @@
 //! the packed chunks stay in memory, about five bytes for each hash of 64 bits. All processors unpack them,
 //! run by run, once for each table of the index.
 //!
-//! *Absent*: the choice of the snapshot, and the history after it (`engine`).
+//! *Absent*: the choice of the snapshot, and the history after it.
 
 use std::path::Path;
 use std::sync::Arc;

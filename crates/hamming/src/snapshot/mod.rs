@@ -1,8 +1,9 @@
-//! Snapshots of the index on disk: written while the index is in use, verified, loaded at start-up, and
-//! deleted when newer ones replace them.
+//! An index on disk. [`save`] and [`open`] are for one index in a file of its own. The rest is for programs
+//! that record each change of their indexes: snapshots of several indexes, written while these are in use,
+//! verified, loaded at start-up, and deleted when newer ones replace them.
 //!
 //! *Invariants*
-//! - 5: a snapshot plus the history after it is the index. A snapshot is written while writers are active, so
+//! - A snapshot plus the history after it is the index. A snapshot is written while writers are active, so
 //!   it holds each hash in a state that the hash had at some time between the change `from`, when the
 //!   snapshot was begun, and `through`, when it was complete. Changes are idempotent and state what a hash
 //!   became. So a replay of the history after `from` brings every hash to its last state, whichever of its

@@ -6,15 +6,12 @@
 //! 64-bit `XXH3`. No two words of the built-in table share a hash; a word outside the table has the hash of a
 //! word inside it with a probability of 10⁻¹⁴. Not here: counting a table (the command `idf`).
 
-use std::io::Read;
 use std::sync::{Arc, LazyLock};
 
-use flate2::read::GzDecoder;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::normalise;
 
-static PACKED: &[u8] = include_bytes!("../../assets/idf.txt.gz");
 static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::load);
 
 /// A table of inverse document frequencies. A clone shares the table.
@@ -92,8 +89,7 @@ struct BuiltIn {
 
 impl BuiltIn {
     fn load() -> BuiltIn {
-        let mut text = String::new();
-        GzDecoder::new(PACKED).read_to_string(&mut text).expect("the embedded table is readable");
+        let text = unpacked();
         let lines: Vec<(&str, f64)> = text.lines().filter_map(entry).collect();
         let is_word = |word: &str| word.chars().nth(1).is_some();
         let unknown = mean(lines.iter().map(|&(_, idf)| idf));
@@ -103,6 +99,23 @@ impl BuiltIn {
         let table = Arc::new(Table::of(entries));
         BuiltIn { all: Idf { table: Arc::clone(&table), unknown }, words: Idf { table, unknown: of_words } }
     }
+}
+
+/// The built-in table.
+#[cfg(feature = "zh")]
+fn unpacked() -> String {
+    use std::io::Read;
+
+    static PACKED: &[u8] = include_bytes!("../../assets/idf.txt.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(PACKED).read_to_string(&mut text).expect("the embedded table is readable");
+    text
+}
+
+/// No profile without the feature has the built-in table.
+#[cfg(not(feature = "zh"))]
+fn unpacked() -> String {
+    unreachable!("{}", crate::NeedsFeature::ZH)
 }
 
 fn entry(line: &str) -> Option<(&str, f64)> {
@@ -159,6 +172,8 @@ impl Table {
 #[cfg(test)]
 #[allow(clippy::float_cmp, reason = "the values are read as they are written")]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
 
     #[test]
@@ -173,8 +188,7 @@ mod tests {
 
     #[test]
     fn no_two_words_share_a_hash() {
-        let mut text = String::new();
-        GzDecoder::new(PACKED).read_to_string(&mut text).unwrap();
+        let text = unpacked();
         let words: std::collections::HashSet<_> =
             text.lines().filter_map(|line| line.split_once(' ')).map(|(word, _)| normalise(word)).collect();
         let slots = BUILT_IN.all.table.slots.iter().filter(|(_, idf)| *idf > 0.0).count();

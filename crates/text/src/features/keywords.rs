@@ -63,6 +63,8 @@ struct Occurrence {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::features::{Cutter, StopWords};
 

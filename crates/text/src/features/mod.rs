@@ -7,9 +7,11 @@
 mod bag;
 mod characters;
 mod code;
+#[cfg(feature = "zh")]
 mod counts;
 mod digest;
 mod first;
+#[cfg(feature = "zh")]
 mod grams;
 mod idf;
 mod keywords;
@@ -27,16 +29,26 @@ mod words;
 pub use bag::{Bag, Class};
 pub use characters::characters;
 pub use code::token_grams;
-pub use counts::WordCounts;
 pub use digest::{Digest, HashFunction, Kind, Limbs, low_bytes};
-pub use grams::{Letters, MAX_SAMPLED, is_sampled, sampled_grams};
-pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
 pub use origins::Origins;
-pub use sentences::longest_sentences;
 pub use shingles::{Half, ShinglePlan, has_grams, shingles};
-pub use short_texts::{short_texts, weighs_less};
+pub use short_texts::weighs_less;
 pub use stop_words::StopWords;
 pub use units::Units;
 pub use weights::{ONE, fixed, logarithmic, to_number};
 pub use words::{Cutter, WordPlan};
+
+pub(crate) use sentences::sentences;
+
+// Without the feature, what calls these has refused texts with Chinese.
+#[cfg(feature = "zh")]
+pub use {
+    counts::WordCounts,
+    grams::{Letters, MAX_SAMPLED, is_sampled, sampled_grams},
+    idf::{Idf, WrongIdf},
+    sentences::longest_sentences,
+    short_texts::short_texts,
+};
+#[cfg(not(feature = "zh"))]
+pub(crate) use {idf::Idf, sentences::longest_sentences, short_texts::short_texts};

@@ -93,6 +93,8 @@ fn around(line: &str, start: usize, end: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::features::{Kind, ShinglePlan, shingles};
     use crate::{Dictionary, normalise};

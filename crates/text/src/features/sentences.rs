@@ -10,22 +10,28 @@ use crate::{is_word_character, simplified};
 /// letters, digits and marks are kept and counted, so that changes of punctuation and spaces have no
 /// effect. Chinese is simplified.
 pub fn longest_sentences(normalised: &str, count: usize) -> Vec<String> {
-    let ends = |c: char| matches!(c, '。' | '.' | '!' | '?' | ';' | '…' | '।' | '؟' | '۔');
     let letters = |sentence: &str| {
         let sentence = simplified(sentence);
         let letters: String = sentence.chars().filter(|&c| is_word_character(c)).collect();
         (letters.chars().count(), letters)
     };
     let mut found: Vec<(usize, String)> =
-        normalised.split(ends).map(letters).filter(|(length, _)| *length > 0).collect();
+        sentences(normalised).map(letters).filter(|(length, _)| *length > 0).collect();
     found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     found.dedup();
     found.truncate(count);
     found.into_iter().map(|(_, sentence)| sentence).collect()
 }
 
+/// The sentences of a normalised text, without the marks that end them.
+pub(crate) fn sentences(normalised: &str) -> impl Iterator<Item = &str> {
+    normalised.split(|c: char| matches!(c, '。' | '.' | '!' | '?' | ';' | '…' | '।' | '؟' | '۔'))
+}
+
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
 
     #[test]

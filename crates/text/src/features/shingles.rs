@@ -270,6 +270,8 @@ fn after(n: usize, is_letter: bool) -> usize {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::Dictionary;
 

@@ -135,6 +135,8 @@ fn is_hangul(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
 
     fn found(text: &str) -> Vec<(Kind, String, bool)> {

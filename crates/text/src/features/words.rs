@@ -97,6 +97,8 @@ fn cut_runs(text: &str, dictionary: &impl CutsWords, new_words: NewWords, mut ea
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::Dictionary;
 

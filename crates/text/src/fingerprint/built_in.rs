@@ -13,6 +13,10 @@ use lookalike_hash::{SignatureShape, Width};
 /// All built-in profiles; the versions of one name are in ascending order.
 pub(super) fn profiles() -> Vec<Profile> {
     let mut all = simhashes();
+    if !cfg!(feature = "zh") {
+        // Recipes of keywords weigh every word by a table of Chinese.
+        all.retain(|profile| !matches!(profile.recipe.weights, Weights::TfIdf { .. }));
+    }
     for recipe in &MinHash::ALL {
         let of = all.iter().find(|profile| profile.id.name() == recipe.features);
         let mut features = of.expect("a profile above").recipe.clone();

@@ -206,6 +206,8 @@ fn is_held_by_one(side: &Explanation, bit: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::fingerprint::Profile;
 

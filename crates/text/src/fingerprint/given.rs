@@ -218,6 +218,8 @@ fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
 
     fn ballot(profile: &str, width: Option<u32>, function: Option<&str>) -> Ballot {

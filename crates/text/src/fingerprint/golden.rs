@@ -4,8 +4,9 @@
 //!
 //! Not here: comparisons with the results of other programs (`tests/quality`).
 
-use super::{Profile, Status};
-use crate::Preparation;
+use super::Profile;
+#[cfg(feature = "zh")]
+use {super::Status, crate::Preparation};
 
 /// Texts in many scripts, by name; each exercises one step of a recipe.
 const TEXTS: [(&str, &str); 16] = [
@@ -307,28 +308,41 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("longest-sentences-md5@1", "emoji", "e2298f597c2acc92c583f2e26b6a765a", 1),
 ];
 
+#[cfg(feature = "zh")]
 fn text(name: &str) -> &'static str {
     TEXTS.iter().find(|(other, _)| *other == name).unwrap().1
 }
 
+/// With every set of features of the crate: the recorded result, or an error that names the missing one.
 #[test]
 fn released_profiles_never_change() {
+    let of_keywords = ["keywords-zh@1", "cppjieba@1", "fnv-zh@1"];
+    let of_characters = ["code-128@1", "shingle-md5-128@1", "python-simhash@1", "minhash@1"];
     let found: Vec<_> = Profile::all()
         .iter()
         .filter(|profile| profile.takes_texts())
         .flat_map(|profile| {
             TEXTS.iter().map(move |&(name, text)| {
-                let found = profile.fingerprint(text);
-                (profile.id().to_string(), name, found.hash.to_string(), found.features)
+                let found =
+                    profile.try_fingerprint(text).map(|found| (found.hash.to_string(), found.features));
+                (profile.id().to_string(), name, found.map_err(|error| error.to_string()))
             })
         })
         .collect();
-    let golden: Vec<_> =
-        GOLDEN.iter().map(|&(id, name, hash, n)| (id.to_owned(), name, hash.to_owned(), n)).collect();
-    let listing: Vec<_> = found.iter().map(|entry| format!("    {entry:?},")).collect();
-    assert_eq!(found, golden, "found:\n{}", listing.join("\n"));
+    let golden = GOLDEN.iter().filter(|(id, ..)| cfg!(feature = "zh") || !of_keywords.contains(id));
+    let golden: Vec<_> = golden
+        .map(|&(id, name, hash, n)| {
+            let is_chinese = ["simplified", "traditional", "mixed"].contains(&name);
+            let is_read = cfg!(feature = "zh") || !is_chinese || of_characters.contains(&id);
+            let error = "a text with Chinese needs the feature `zh` of lookalike-text, which this build does \
+                         not have";
+            (id.to_owned(), name, if is_read { Ok((hash.to_owned(), n)) } else { Err(error.to_owned()) })
+        })
+        .collect();
+    assert_eq!(found, golden);
 }
 
+#[cfg(feature = "zh")]
 /// The first features of some texts by copies-64@1, in the order of `explain`.
 const FEATURES: &[(&str, &[&str])] = &[
     ("simplified", &["上 的", "与 网络", "公司", "公司 在", "到 硅谷", "台湾"]),
@@ -367,6 +381,7 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("full width", &["and c", "chips", "fish ", "h and"]),
 ];
 
+#[cfg(feature = "zh")]
 #[test]
 fn features_of_every_language_never_change() {
     let profile = Profile::named("copies-64@1").unwrap();
@@ -399,6 +414,7 @@ fn features_of_every_language_never_change() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+    #[cfg(feature = "zh")]
     #[test]
     fn equivalent_texts_hash_equally(
         text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺\
@@ -420,6 +436,7 @@ proptest::proptest! {
     }
 }
 
+#[cfg(feature = "zh")]
 #[test]
 fn an_explanation_matches_the_fingerprint() {
     for profile in Profile::all() {
@@ -448,6 +465,7 @@ fn an_explanation_matches_the_fingerprint() {
     }
 }
 
+#[cfg(feature = "zh")]
 #[test]
 fn too_few_features_are_short_and_none_are_empty() {
     let cases = [
@@ -462,6 +480,7 @@ fn too_few_features_are_short_and_none_are_empty() {
     }
 }
 
+#[cfg(feature = "zh")]
 #[test]
 fn a_copy_with_small_changes_is_within_k() {
     let copied = "A reporter wrote that the council met on Monday to discuss the new harbour, which is to be \

@@ -7,14 +7,17 @@
 
 mod built_in;
 mod compare;
+#[cfg(feature = "zh")]
 mod containment;
 mod explanation;
 mod given;
 mod minhash;
+#[cfg(feature = "html")]
 mod pages;
 mod profile;
 mod recipe;
 mod sensitivity;
+#[cfg(feature = "profiles")]
 mod user;
 mod vote;
 
@@ -22,16 +25,22 @@ mod vote;
 mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
+#[cfg(feature = "zh")]
 pub use containment::{Containment, MIN_SHARED_GRAMS, SharedPassage};
 pub use explanation::Explanation;
 pub use given::{Ballot, GivenFeature, Voted, WrongBallot};
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
+#[cfg(feature = "html")]
 pub use pages::has_too_little;
 pub use profile::{Profile, ProfileId, Profiles, check_takes_texts, makes_the_same};
 pub use recipe::simhash_of;
-pub(crate) use recipe::{Features, IdfChoice, Recipe, Top, Weights};
+pub(crate) use recipe::{Features, Recipe};
+#[cfg(feature = "profiles")]
+pub(crate) use recipe::{IdfChoice, Top, Weights};
 pub use sensitivity::Moved;
+#[cfg(feature = "profiles")]
 pub use user::Contradiction;
+#[cfg(feature = "profiles")]
 pub(crate) use vote::Tie;
 
 use lookalike_hash::Hash;

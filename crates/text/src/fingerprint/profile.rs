@@ -15,6 +15,8 @@ use std::sync::LazyLock;
 use super::built_in;
 use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint, Signed};
+use crate::NeedsFeature;
+#[cfg(feature = "zh")]
 use crate::stop::stoppable;
 use lookalike_hash::{SignatureShape, Width};
 
@@ -64,12 +66,16 @@ impl fmt::Display for ProfileId {
 
 /// A recipe from text to hash under a name and version.
 ///
+/// The functions whose names begin with `try_` are those of a build without the feature `zh`: they refuse
+/// texts that need it. With the feature they never fail, and the others are there, too.
+///
 /// ```
 /// use lookalike_text::fingerprint::Profile;
 /// let profile = Profile::default_profile();
-/// let a = profile.fingerprint("Fish and chips is served hot.");
-/// let b = profile.fingerprint("Fish & chips are served hot!");
+/// let a = profile.try_fingerprint("Fish and chips is served hot.")?;
+/// let b = profile.try_fingerprint("Fish & chips are served hot!")?;
 /// assert!(a.hash.distance(b.hash) < Some(64));
+/// # Ok::<(), lookalike_text::NeedsFeature>(())
 /// ```
 #[derive(Debug)]
 pub struct Profile {
@@ -136,13 +142,50 @@ impl Profile {
         self.recipe.memory_per_byte()
     }
 
+    /// [`Profile::fingerprint`], unless the text needs a feature of the crate that is off.
+    ///
+    /// # Errors
+    /// [`NeedsFeature`] without the feature `zh`, if the features of the text are Chinese.
+    pub fn try_fingerprint(&self, text: &str) -> Result<Fingerprint, NeedsFeature> {
+        Ok(self.try_sign(text)?.fingerprint)
+    }
+
+    /// [`Profile::sign`], unless the text needs a feature of the crate that is off.
+    ///
+    /// # Errors
+    /// As of [`Profile::try_fingerprint`].
+    pub fn try_sign(&self, text: &str) -> Result<Signed, NeedsFeature> {
+        NeedsFeature::check(&self.recipe, text)?;
+        Ok(self.recipe.sign(text))
+    }
+
+    /// [`Profile::explain`], unless the text needs a feature of the crate that is off.
+    ///
+    /// # Errors
+    /// As of [`Profile::try_fingerprint`].
+    pub fn try_explain(&self, text: &str) -> Result<Explanation, NeedsFeature> {
+        NeedsFeature::check(&self.recipe, text)?;
+        Ok(self.recipe.explain(text))
+    }
+
+    /// [`Profile::feature_set`], unless the text needs a feature of the crate that is off.
+    ///
+    /// # Errors
+    /// As of [`Profile::try_fingerprint`].
+    pub fn try_feature_set(&self, text: &str) -> Result<Vec<u64>, NeedsFeature> {
+        NeedsFeature::check(&self.recipe, text)?;
+        Ok(self.recipe.feature_set(text))
+    }
+
     /// The fingerprint of a text of any length, in any language. Takes time proportional to the length of
     /// the text; a few steps sort, which takes slightly more.
+    #[cfg(feature = "zh")]
     pub fn fingerprint(&self, text: &str) -> Fingerprint {
         self.recipe.fingerprint(text)
     }
 
     /// The fingerprint of a text, with its signature if the profile makes signatures.
+    #[cfg(feature = "zh")]
     pub fn sign(&self, text: &str) -> Signed {
         self.recipe.sign(text)
     }
@@ -152,6 +195,7 @@ impl Profile {
     /// # Errors
     /// The error of `check`, which is called between the steps. The longest step takes a tenth of a second
     /// for a text of 1 MiB that was constructed to be slow.
+    #[cfg(feature = "zh")]
     pub fn checked_sign<E>(&self, text: &str, check: impl Fn() -> Result<(), E>) -> Result<Signed, E> {
         stoppable(check, |check| self.recipe.checked_sign(text, check))
     }
@@ -161,6 +205,7 @@ impl Profile {
     ///
     /// # Errors
     /// The error of `check`.
+    #[cfg(feature = "zh")]
     pub fn sign_with_set<E>(
         &self,
         other: &Profile,
@@ -175,12 +220,14 @@ impl Profile {
 
     /// The fingerprint with its features and votes. It stores the text of every occurrence of a feature,
     /// which is too expensive for bulk work.
+    #[cfg(feature = "zh")]
     pub fn explain(&self, text: &str) -> Explanation {
         self.recipe.explain(text)
     }
 
     /// The distinct features as 64-bit `XXH3` hashes, sorted, whatever hash the profile votes with. The
     /// Jaccard similarity of two texts is that of these sets.
+    #[cfg(feature = "zh")]
     pub fn feature_set(&self, text: &str) -> Vec<u64> {
         self.recipe.feature_set(text)
     }
@@ -272,6 +319,8 @@ impl Profiles {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use super::*;
     use crate::Preparation;
 

@@ -207,6 +207,8 @@ pub(super) fn moved_cells(shape: SignatureShape, features: usize, change: Change
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "zh")]
+
     use crate::fingerprint::Profile;
 
     #[test]

@@ -13,12 +13,12 @@ use jieba_rs::Jieba;
 
 use super::cppjieba;
 use super::lexicon::Lexicon;
-use super::words::NewWords;
+use crate::{Edition, NewWords};
 
-static PACKED: &[u8] = include_bytes!("../assets/words.txt.gz");
+static PACKED: &[u8] = include_bytes!("../../assets/words.txt.gz");
 /// The differences of cppjieba's edition: `-` before a word that it does not have, `+` before a word of its
 /// user dictionary.
-static CPPJIEBA: &str = include_str!("../assets/words-cppjieba.txt");
+static CPPJIEBA: &str = include_str!("../../assets/words-cppjieba.txt");
 
 /// Loading takes a tenth of a second. All users share it, because it is read-only.
 static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
@@ -30,16 +30,6 @@ static BUILT_IN_CPPJIEBA: LazyLock<Lexicon> = LazyLock::new(|| {
     let text = unpacked();
     of_cppjieba(&text, Vec::new()).expect("the built-in dictionary is not too large")
 });
-
-/// The words and probabilities of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edition {
-    /// Those of jieba: 349,000 words.
-    Jieba,
-    /// Those of cppjieba 5.6: without most words of letters and characters (`U盘`), and with the words of
-    /// its user dictionary (`云计算`). For [`Dictionary::cut_like_cppjieba`] only.
-    Cppjieba,
-}
 
 /// Chinese words with their frequencies.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 
 use flate2::read::GzDecoder;
 
-static PACKED: &[u8] = include_bytes!("../assets/hmm.txt.gz");
+static PACKED: &[u8] = include_bytes!("../../assets/hmm.txt.gz");
 static MODEL: LazyLock<Model> = LazyLock::new(Model::load);
 
 /// The states: the beginning, the end and the middle of a word, and a word of one character.

@@ -8,7 +8,7 @@ use html5gum::emitters::callback::CallbackEvent;
 
 use super::all_text::AllText;
 use super::page::{Sink, read};
-use super::stop::{Check, Stop, whole};
+use crate::stop::{Check, Stop, whole};
 
 /// The text of a page without tags, comments, scripts and styles; with the content of text fields.
 pub fn visible_text(html: &str) -> String {

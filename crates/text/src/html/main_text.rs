@@ -14,9 +14,9 @@ use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 
 use super::boilerplate::{Shown, remove_boilerplate, remove_notices};
-use super::stop::{Check, Stop, stoppable, whole};
 use super::tree::tree_of;
 use super::visible::{checked_visible_and_all, checked_visible_text};
+use crate::stop::{Check, Stop, stoppable, whole};
 
 /// The length in characters below which the finder relaxes its rules and tries again. Its default of 500
 /// suits long English articles; on shorter ones it would relax rule after rule until it accepts menus and

@@ -25,7 +25,7 @@ use html5gum::emitters::callback::CallbackEvent;
 
 use super::all_text::AllText;
 use super::page::{Sink, read};
-use super::stop::{Check, Stop};
+use crate::stop::{Check, Stop};
 
 /// The deepest nesting for the article finder. Chromium itself limits nesting to 512 levels.
 const MAX_DEPTH: usize = 256;

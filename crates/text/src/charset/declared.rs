@@ -6,7 +6,7 @@
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-use super::charset::named;
+use super::named;
 
 /// The part of a page that is searched.
 const SEARCHED: usize = 64 << 10;

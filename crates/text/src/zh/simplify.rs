@@ -5,18 +5,17 @@
 //! test per character and is never rewritten. Not here: Japanese, whose characters only look like Chinese
 //! ones.
 //!
-//! The dictionaries are those of `OpenCC` (Apache-2.0) as packaged by ferrous-opencc, configuration `t2s`.
-//! Its configuration `tw2sp` would also replace words that both sides use with different meanings, such as
-//! 程序: a traditional copy of a simplified text would lose them.
+//! The conversion is that of `OpenCC`, configuration `t2s`, by its dictionaries (`assets/README.md`): the
+//! longest of its words at each place, else the character. Its configuration `tw2sp` would also replace words
+//! that both sides use with different meanings, such as 程序: a traditional copy of a simplified text would
+//! lose them.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use ferrous_opencc::OpenCC;
-use ferrous_opencc::config::BuiltinConfig;
 
-use super::class::Class;
+use crate::class::Class;
 
 /// The characters that may be traditional: extension A to the last unified ideograph, and the two planes of
 /// rare ideographs.
@@ -26,31 +25,50 @@ const BLOCKS: [(u32, u32); 2] = [(0x3400, 0x9fff), (0x2_0000, 0x3_23af)];
 /// and terms in the list of standard characters of 2013, and those that OpenCC itself takes for simplified.
 const ALSO_SIMPLIFIED: &str = "剋昇濛緼苧藴輼醖";
 
+/// Traditional words and characters, and what they are in simplified characters.
+const SIMPLIFIED: &str = include_str!("../../assets/simplified.tsv");
+
 /// Characters and words of Taiwan and Hong Kong after the conversion to simplified characters, and what the
 /// mainland writes: `assets/README.md`.
-const REGIONAL: &str = include_str!("../assets/regional.tsv");
+const REGIONAL: &str = include_str!("../../assets/regional.tsv");
 
 static CONVERTER: LazyLock<Converter> = LazyLock::new(Converter::load);
 
 struct Converter {
-    opencc: OpenCC,
+    simplified: Table,
+    /// What the mainland writes.
+    regional: Table,
     /// One bit for each character of `BLOCKS`: whether it occurs only in traditional text.
     traditional: [Vec<u64>; 2],
-    /// Finds regional characters and words.
-    regional: AhoCorasick,
-    /// Their replacements in the same order.
-    mainland: Vec<&'static str>,
+}
+
+/// Words and their replacements. Of the words at one place, the longest is replaced.
+struct Table {
+    words: AhoCorasick,
+    replacements: Vec<&'static str>,
+}
+
+impl Table {
+    /// The table of lines with a word, a tab and its replacement.
+    fn of(lines: &'static str) -> Table {
+        let (words, replacements): (Vec<_>, _) =
+            lines.lines().filter_map(|line| line.split_once('\t')).unzip();
+        let words = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(words);
+        Table { words: words.expect("a few thousand words"), replacements }
+    }
+
+    fn replace(&self, text: &str) -> String {
+        self.words.replace_all(text, &self.replacements)
+    }
 }
 
 impl Converter {
     fn load() -> Converter {
-        let opencc = OpenCC::from_config(BuiltinConfig::T2s).expect("the crate embeds this configuration");
-        let words = REGIONAL.lines().filter_map(|line| line.split_once('\t'));
-        let (regional, mainland): (Vec<_>, Vec<_>) = words.unzip();
-        let mut builder = AhoCorasick::builder();
-        let regional = builder.match_kind(MatchKind::LeftmostLongest).build(regional);
-        let regional = regional.expect("a few hundred words");
-        let mut converter = Converter { opencc, traditional: BLOCKS.map(|_| Vec::new()), regional, mainland };
+        let mut converter = Converter {
+            simplified: Table::of(SIMPLIFIED),
+            regional: Table::of(REGIONAL),
+            traditional: BLOCKS.map(|_| Vec::new()),
+        };
         converter.traditional = BLOCKS.map(|(first, last)| {
             let mut bits = vec![0; ((last - first) / 64 + 1) as usize];
             for c in (first..=last).filter_map(char::from_u32).filter(|c| !is_simplified(*c)) {
@@ -80,11 +98,7 @@ impl Converter {
 
     /// A clause in the characters and words of the mainland.
     fn convert(&self, clause: &str) -> String {
-        let simplified = self.opencc.convert(clause);
-        if !self.regional.is_match(&simplified) {
-            return simplified;
-        }
-        self.regional.replace_all(&simplified, &self.mainland)
+        self.regional.replace(&self.simplified.replace(clause))
     }
 }
 
@@ -99,7 +113,7 @@ fn is_simplified(c: char) -> bool {
 
 /// A run of Chinese with its traditional clauses simplified. A clause is a maximal stretch of Chinese
 /// characters: short, so that one traditional character causes the conversion of little else.
-pub(super) fn simplify(text: &str) -> Cow<'_, str> {
+pub(crate) fn simplify(text: &str) -> Cow<'_, str> {
     let converter = &*CONVERTER;
     if !text.chars().any(|c| converter.is_traditional(c)) {
         return text.into();
@@ -166,6 +180,19 @@ mod tests {
             assert_eq!(simplified(text), expected);
         }
         assert_eq!(simplified("臺灣の電腦"), "臺灣の電腦");
+    }
+
+    /// The digest of what `OpenCC` makes of every character, every word of its dictionaries, and these words
+    /// in a row, by ferrous-opencc 0.4.0.
+    #[test]
+    fn the_conversion_is_that_of_opencc() {
+        let characters =
+            BLOCKS.into_iter().flat_map(|(first, last)| (first..=last).filter_map(char::from_u32));
+        let words = || SIMPLIFIED.lines().filter_map(|line| line.split_once('\t')).map(|(word, _)| word);
+        let in_a_row = words().collect::<String>() + &words().rev().collect::<String>();
+        let texts = characters.map(String::from).chain(words().map(str::to_owned)).chain([in_a_row]);
+        let found: Vec<String> = texts.map(|text| CONVERTER.simplified.replace(&text)).collect();
+        assert_eq!(xxhash_rust::xxh3::xxh3_64(found.join("\n").as_bytes()), 0x521b_95ed_8a9b_4082);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, Error, ForwardingEmitter, Span, State, Tokenizer};
 
-use super::stop::{Check, Stop};
+use crate::stop::{Check, Stop};
 
 /// Receives the tokens of a page.
 pub(super) trait Sink {

@@ -1,0 +1,66 @@
+//! What a build without all features of the crate cannot read.
+
+use crate::class::Class;
+use crate::features::sentences;
+use crate::fingerprint::{Features, Recipe};
+use crate::{System, runs};
+
+/// A text that needs a feature of the crate which this build does not have. With the feature it has a
+/// fingerprint; without it there is never another fingerprint instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} needs the feature `{feature}` of lookalike-text, which this build does not have")]
+pub struct NeedsFeature {
+    what: &'static str,
+    feature: &'static str,
+}
+
+impl NeedsFeature {
+    pub(crate) const ZH: NeedsFeature = NeedsFeature { what: "a text with Chinese", feature: "zh" };
+    #[cfg(not(feature = "charset"))]
+    pub(crate) const CHARSET: NeedsFeature =
+        NeedsFeature { what: "a text that is not plain UTF-8", feature: "charset" };
+
+    /// Whether this build finds the features of a text that a recipe asks for.
+    pub(crate) fn check(recipe: &Recipe, text: &str) -> Result<(), NeedsFeature> {
+        if cfg!(feature = "zh") || text.is_ascii() {
+            return Ok(());
+        }
+        let prepared = recipe.preparation.apply(text);
+        let needs_zh = match recipe.features {
+            Features::Shingles(_) | Features::Words(_) | Features::ShortTexts => {
+                runs(&prepared).any(|run| run.system == System::Han)
+            }
+            Features::Sentences { .. } => sentences(&prepared).any(is_chinese),
+            Features::Characters { .. } | Features::Code(_) | Features::Supplied => false,
+        };
+        if needs_zh { Err(NeedsFeature::ZH) } else { Ok(()) }
+    }
+}
+
+/// Whether a sentence has Chinese characters and is not Japanese, so that it may have to be simplified.
+pub(crate) fn is_chinese(sentence: &str) -> bool {
+    let has = |class: Class| sentence.chars().any(|c| Class::of(c) == class);
+    has(Class::Han) && !has(Class::Kana)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fingerprint::Profile;
+
+    proptest::proptest! {
+        /// Each step of a recipe reads a text or none does, and what passes reaches nothing that the build
+        /// lacks.
+        #[test]
+        fn every_text_is_read_or_refused(text in "([a-z的中東京ひらカナ。.;!? กภ한']|\\PC){0,40}") {
+            for profile in Profile::all() {
+                let read = [
+                    profile.try_sign(&text).is_ok(),
+                    profile.try_explain(&text).is_ok(),
+                    profile.try_feature_set(&text).is_ok(),
+                ];
+                let is_known = read == [true; 3] || (read == [false; 3] && !cfg!(feature = "zh"));
+                proptest::prop_assert!(is_known, "{} {:?}", profile.id(), read);
+            }
+        }
+    }
+}

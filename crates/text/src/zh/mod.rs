@@ -1,0 +1,16 @@
+//! Chinese: its words by jieba's dictionary (`dictionary`, `lexicon`, `trie`), the cut of cppjieba with its
+//! hidden Markov model (`cppjieba`, `markov`), and simplified characters in place of traditional ones
+//! (`simplify`).
+//!
+//! Not here: other scripts (`words`), and tables of keywords (`features`).
+
+mod cppjieba;
+mod dictionary;
+mod lexicon;
+mod markov;
+mod simplify;
+mod trie;
+
+pub use dictionary::{Dictionary, WrongWord};
+pub use simplify::simplified;
+pub(crate) use simplify::simplify;
