@@ -50,7 +50,7 @@ mod tests {
         let index = read_or_new(&path).unwrap();
         assert!(index.is_empty());
         let hashes = [0b0000, 0b0001, 0b0111, 0xff00].map(Hash::from_u64);
-        hashes.map(|hash| index.insert(hash));
+        hashes.iter().for_each(|hash| assert!(index.insert(*hash)));
         snapshot::save(&index, &path).unwrap();
 
         let read = read_or_new(&path).unwrap();
