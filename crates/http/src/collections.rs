@@ -12,7 +12,7 @@ use super::error::{Body, Problem};
 use super::extract::{NoParams, Params, Settings, Target};
 use super::responses::{BodyRefused, ConditionFailed, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
-use super::wire::{CollectionIn, CollectionOut, CollectionsOut, FormParams, SharedHashesOut, in_form};
+use super::wire::{CollectionIn, CollectionOut, CollectionsOut, FormParams, SharedHashesOut};
 use lookalike_hash::CollectionName;
 use lookalike_service::Changed;
 
@@ -141,7 +141,6 @@ pub(super) async fn shared_hashes(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(name): Target,
-) -> Result<Response, Problem> {
-    let shared = SharedHashesOut::from(state.service.most_shared(&name).await?);
-    Ok(in_form(params.form(), || Json(shared).into_response()))
+) -> Result<Json<SharedHashesOut>, Problem> {
+    Ok(Json(SharedHashesOut::new(state.service.most_shared(&name).await?, params.hash_format)))
 }

@@ -1,7 +1,6 @@
 //! `POST /compare`: compares any two of text, page, stored document and hash.
 
 use axum::extract::{Request, State as From_};
-use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::body::Json;
@@ -11,7 +10,7 @@ use super::extract::{Params, Target, check_type, parse_aside, read};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::Route;
-use super::wire::{CompareIn, ComparisonOut, FormParams, in_form};
+use super::wire::{CompareIn, ComparisonOut, FormParams};
 
 /// Compares any two of text, page, stored document and hash, and explains why they match or do not.
 ///
@@ -31,15 +30,12 @@ pub(super) async fn compare(
     Target(collection): Target,
     deadline: Deadline,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Json<ComparisonOut>, Problem> {
     check_type(request.headers(), &["application/json"])?;
-    let form = params.form();
     let bytes = read(request, 2 * state.service.limits().body_bytes() + 4096).await?;
-    let wanted: CompareIn =
-        parse_aside(&state, deadline, bytes, move |bytes| in_form(form, || parse_object(bytes))).await?;
+    let wanted: CompareIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
     let (profile, k, is_whole) = (wanted.profile.clone(), wanted.k, wanted.whole_diff);
-    let sides = wanted.sides(state.service.limits())?;
+    let sides = wanted.sides(params.hash_format, state.service.limits())?;
     let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);
-    let compared = ComparisonOut::new(deadline.query(comparing).await?, is_whole);
-    Ok(in_form(form, || Json(compared).into_response()))
+    Ok(Json(ComparisonOut::new(deadline.query(comparing).await?, is_whole, params.hash_format)))
 }

@@ -22,10 +22,10 @@ use super::parse::{parse, parse_object};
 use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    AddedOut, BulkOut, DocumentIn, DocumentOut, Few, FormParams, LineOut, NearParams, OnDuplicate, PatchIn,
-    SummaryOut, in_form,
+    AddedOut, BulkOut, DocumentIn, DocumentOut, Few, FormParams, HashFormat, LineOut, NearParams,
+    OnDuplicate, PatchIn, SummaryOut,
 };
-use lookalike_hash::{CollectionName, DocumentId, HashForm};
+use lookalike_hash::{CollectionName, DocumentId};
 use lookalike_service::{self as service, Condition, DuplicateRule, Offered, Outcome, StoreRule, Version};
 
 /// What is percent-encoded in a path: all but the unreserved characters of RFC 3986.
@@ -99,7 +99,7 @@ pub(super) async fn add(
     }
     let form = storing.form;
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
-        let offered = in_form(form, || parse_object::<DocumentIn>(bytes))?.offered(&limits)?;
+        let offered = parse_object::<DocumentIn>(bytes)?.offered(form, &limits)?;
         Ok(idempotency.named(offered, 0))
     });
     storing.store(&state, &collection, offered).await
@@ -183,7 +183,7 @@ pub(super) async fn put(
     let bytes = read(request, limits.body_bytes()).await?;
     let form = storing.form;
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
-        in_form(form, || parse_object::<DocumentIn>(bytes))?.offered_as(&id, &limits)
+        parse_object::<DocumentIn>(bytes)?.offered_as(&id, form, &limits)
     });
     storing.store(&state, &collection, offered).await
 }
@@ -217,7 +217,7 @@ pub(super) async fn get(
     if held.has(version) && state.service.placement_if_any(&collection, &id)?.is_none() {
         return Ok((StatusCode::NOT_MODIFIED, etag(version)).into_response());
     }
-    written(&state, &collection, document, is_signed, params.form()).await
+    written(&state, &collection, document, is_signed, params.hash_format).await
 }
 
 fn version_of(document: &service::Document) -> Version {
@@ -230,13 +230,12 @@ async fn written(
     collection: &CollectionName,
     document: service::Document,
     is_signed: bool,
-    form: Option<HashForm>,
+    form: Option<HashFormat>,
 ) -> Result<Response, Problem> {
     let bytes = document.row.held_bytes();
     let tag = etag(version_of(&document));
     let cluster = state.service.placement_if_any(collection, &document.id)?;
-    let write =
-        move || in_form(form, || (tag, Json(DocumentOut::new(document, is_signed, cluster))).into_response());
+    let write = move || (tag, Json(DocumentOut::new(document, is_signed, cluster, form))).into_response();
     Ok(state.service.aside(bytes, write).await?)
 }
 
@@ -271,7 +270,7 @@ pub(super) async fn patch(
     let patch = patch.await?;
     let is_signed = state.service.has_signatures(&collection)?;
     let document = deadline.write(state.service.patch(&collection, &id, patch, condition)).await?;
-    written(&state, &collection, document, is_signed, params.form()).await
+    written(&state, &collection, document, is_signed, params.hash_format).await
 }
 
 /// Refuses `If-None-Match` for a change of a document that must exist.
@@ -334,7 +333,7 @@ struct Storing {
     /// The number of neighbours in the answer.
     similar: usize,
     deadline: Deadline,
-    form: Option<HashForm>,
+    form: Option<HashFormat>,
 }
 
 impl Storing {
@@ -348,7 +347,7 @@ impl Storing {
         let limits = state.service.limits();
         let rule = StoreRule { unless: unless(state, collection, params)?, condition };
         let similar = params.neighbours(limits.default_matches, limits.matches)?;
-        Ok(Storing { rule, similar, deadline, form: params.form() })
+        Ok(Storing { rule, similar, deadline, form: params.hash_format })
     }
 
     /// Stores a document, and returns its neighbours if the deadline leaves time for the lookup.
@@ -374,7 +373,7 @@ impl Storing {
         let created = matches!(added.outcome, Outcome::Created(_));
         let location = created.then(|| [(header::LOCATION, location(collection, &added.id))]);
         let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-        let mut response = in_form(form, || (status, Json(AddedOut::new(added, similar))).into_response());
+        let mut response = (status, Json(AddedOut::new(added, similar, form))).into_response();
         response.headers_mut().extend(tag.into_iter().flatten().chain(location.into_iter().flatten()));
         Ok(response)
     }
@@ -400,7 +399,7 @@ fn destination(
         similar: params.neighbours(0, state.service.limits().matches)?,
         bucket: key.and_then(|Extension(RequestKey(held))| held.bucket),
         all_errors: params.lists_all_errors(),
-        form: params.form(),
+        form: params.hash_format,
         idempotency: IdempotencyKey::default(),
         end: None,
     })

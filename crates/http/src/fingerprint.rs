@@ -1,7 +1,6 @@
 //! Fingerprints of texts and of given features. Nothing is stored.
 
 use axum::extract::{Request, State as From_};
-use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::body::Json;
@@ -12,7 +11,7 @@ use super::parse::parse_object;
 use super::responses::{BodyRefused, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, in_form, page,
+    Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, page,
 };
 use lookalike_service::{Content, Decoded, Given, Limits};
 
@@ -36,7 +35,7 @@ pub(super) async fn fingerprint(
     Params(params): Params<FormParams>,
     deadline: Deadline,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Json<FingerprintOut>, Problem> {
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
     let limit = match kind {
@@ -58,21 +57,20 @@ pub(super) async fn fingerprint(
     });
     let (mut wanted, charset): (FingerprintIn, _) = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref())?;
-    let (explain, form) = (wanted.explain, params.form());
+    let (explain, form) = (wanted.explain, params.hash_format);
     if let Some(given) = given(&mut wanted)? {
         let counted = deadline.query(state.service.count_given(profile, given)).await?;
-        return Ok(in_form(form, || Json(FingerprintOut::counted(counted, explain)).into_response()));
+        return Ok(Json(FingerprintOut::counted(counted, explain, form)));
     }
     let content = content(wanted, &limits)?;
     if explain {
         let explained = deadline.query(state.service.explain(profile, content)).await?;
-        let made = || FingerprintOut::from(explained).read_in(charset);
-        return Ok(in_form(form, || Json(made()).into_response()));
+        return Ok(Json(FingerprintOut::explained(explained, form).read_in(charset)));
     }
     let computed = deadline.query(state.service.fingerprint(profile, vec![content])).await?;
     let mut fingerprints = computed.into_iter();
     let fingerprint = fingerprints.next().expect("there is a fingerprint for each content");
-    Ok(in_form(form, || Json(FingerprintOut::from(fingerprint).read_in(charset)).into_response()))
+    Ok(Json(FingerprintOut::new(fingerprint, form).read_in(charset)))
 }
 
 /// Computes the fingerprints of several texts.
@@ -89,7 +87,7 @@ pub(super) async fn batch(
     Params(params): Params<FormParams>,
     deadline: Deadline,
     request: Request,
-) -> Result<Response, Problem> {
+) -> Result<Json<FingerprintsOut>, Problem> {
     let limits = *state.service.limits();
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limits.batch_bytes).await?;
@@ -106,10 +104,8 @@ pub(super) async fn batch(
     let contents: Vec<Content> = texts.into_iter().map(Content::Text).collect();
     contents.iter().try_for_each(|content| check_size("a text", content, &limits))?;
     let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
-    Ok(in_form(params.form(), || {
-        let fingerprints = computed.into_iter().map(FingerprintOut::from).collect();
-        Json(FingerprintsOut { fingerprints }).into_response()
-    }))
+    let out = |made| FingerprintOut::new(made, params.hash_format);
+    Ok(Json(FingerprintsOut { fingerprints: computed.into_iter().map(out).collect() }))
 }
 
 /// The features or sums of a request, if it has any.

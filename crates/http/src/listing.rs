@@ -17,8 +17,8 @@ use super::error::Problem;
 use super::extract::{Params, Target};
 use super::responses::{NotFound, Refused, Unavailable};
 use super::route::Route;
-use super::wire::{DocumentsOut, ExportHeader, ExportOut, ExportParams, ListParams, in_form};
-use lookalike_hash::{DocumentId, HashForm};
+use super::wire::{DocumentsOut, ExportHeader, ExportOut, ExportParams, HashFormat, ListParams};
+use lookalike_hash::DocumentId;
 use lookalike_run::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use lookalike_service::{Exporting, Filter, Listing, Page, Patience};
 
@@ -45,11 +45,11 @@ pub(super) async fn list(
     Params(params): Params<ListParams>,
 ) -> Result<Response, Problem> {
     let is_signed = state.service.has_signatures(&collection)?;
-    let form = params.form();
+    let form = params.hash_format;
     let listed = state.service.list(&collection, params.wanted()).await;
     let listed = listed.map_err(|error| Problem::from(error).in_query())?;
     let bytes = listed.documents.iter().map(|(document, _)| document.row.held_bytes()).sum();
-    let write = move || in_form(form, || Json(DocumentsOut::new(listed, is_signed)).into_response());
+    let write = move || Json(DocumentsOut::new(listed, is_signed, form)).into_response();
     Ok(state.service.aside(bytes, write).await?)
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn export(
     Target(collection): Target,
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
-    let (representatives, form) = (params.representatives, params.form());
+    let (representatives, form) = (params.representatives, params.hash_format);
     let shown = Arc::new(Shown { representatives, form, filter: params.filter() });
     let exporting = state.service.begin_export(&collection, shown.filter.as_deref());
     let exporting = Arc::new(exporting.map_err(|error| Problem::from(error).in_query())?);
@@ -111,7 +111,7 @@ struct Shown {
     representatives: bool,
     filter: Option<Box<Filter>>,
     /// The form of hashes.
-    form: Option<HashForm>,
+    form: Option<HashFormat>,
 }
 
 /// The memory to reserve for a page, for its rows and its lines: at most what the client can have.
@@ -138,8 +138,7 @@ async fn page(
     let serialize = move || {
         let mut lines = Vec::new();
         for document in documents {
-            let line = ExportOut::new(document, &settings);
-            in_form(form, || bulk::write_line(&mut lines, &line));
+            bulk::write_line(&mut lines, &ExportOut::new(document, &settings, form));
         }
         lines.shrink_to_fit();
         lines

@@ -16,7 +16,7 @@ use super::error::Body;
 use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{
-    Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
+    Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, HashOut, Id, Metadata,
     Timestamp,
 };
 use super::{
@@ -56,7 +56,7 @@ use super::{
         replicas::copy,
     ),
     components(schemas(
-        Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id,
+        Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, HashOut, Id,
         Metadata, Timestamp,
     )),
     tags(

@@ -19,11 +19,10 @@ use super::parse::parse_object;
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::{Matched, Route};
 use super::wire::{
-    AskIn, FormParams, NearIdParams, QueriesIn, QueryResultsOut, Several, SimilarOut, SimilarParams,
-    form_of_query, in_form,
+    AskIn, FormParams, HashFormat, NearIdParams, QueriesIn, QueryResultsOut, Several, SimilarOut,
+    SimilarParams,
 };
 use super::{Answering, State};
-use lookalike_hash::HashForm;
 use lookalike_run::call::{NoMemory, reserve};
 use lookalike_service::{Found, Limits, Lookup, Service as Lookalike, ServiceError, WorkBudget};
 
@@ -60,23 +59,26 @@ pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Ans
 fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, Shown, Deadline), Problem> {
     let collection = Target::of(matched, request.uri().path())?.0;
     let query = request.uri().query().unwrap_or_default();
-    let read = || in_form(form_of_query(query), || Params::of(query));
-    let params = SimilarParams::plain(query).map_or_else(read, Ok)?;
     let deadline = Deadline::of(request.headers(), state.service.limits())?;
-    let shown = Shown { stats: params.wants_stats(), form: params.form() };
-    let ask = params.ask().map_err(Problem::in_query)?;
+    let (ask, shown) = if let Some(ask) = SimilarParams::plain(query) {
+        (ask, Shown::default())
+    } else {
+        let params: SimilarParams = Params::of(query)?;
+        let shown = Shown { stats: params.wants_stats(), form: params.hash_format };
+        (params.ask().map_err(Problem::in_query)?, shown)
+    };
     let lookup = state.service.begin_one(&collection, ask);
     let lookup = lookup.map_err(|error| Problem::from(error).in_query())?;
     Ok((lookup, shown, deadline))
 }
 
 /// How an answer is written.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Shown {
     /// Whether it says how it was found.
     stats: bool,
     /// The form of its hashes.
-    form: Option<HashForm>,
+    form: Option<HashFormat>,
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -95,7 +97,7 @@ pub(super) async fn by_document(
     Params(params): Params<NearIdParams>,
     deadline: Deadline,
 ) -> Result<Response, Problem> {
-    let shown = Shown { stats: params.wants_stats(), form: params.form() };
+    let shown = Shown { stats: params.wants_stats(), form: params.hash_format };
     let found = deadline.query(state.service.similar(&collection, params.ask(id)));
     written_aside(&state, found.await.map_err(Problem::in_query)?, shown).await
 }
@@ -119,14 +121,12 @@ pub(super) async fn by_body(
     check_type(request.headers(), &["application/json"])?;
     let limits = *state.service.limits();
     let bytes = read(request, limits.body_bytes()).await?;
-    let (service, form) = (Arc::clone(&state.service), params.form());
+    let (service, form) = (Arc::clone(&state.service), params.hash_format);
     let begin = move |bytes: &Bytes| {
-        let ask = in_form(form, || {
-            reserve(ELEMENT_BYTES * separators(bytes))?.keep();
-            parse_object::<AskIn>(bytes)
-        })?;
+        reserve(ELEMENT_BYTES * separators(bytes))?.keep();
+        let ask: AskIn = parse_object(bytes)?;
         let shown = Shown { stats: ask.wants_stats(), form };
-        Ok((service.begin_one(&collection, ask.ask()?)?, shown))
+        Ok((service.begin_one(&collection, ask.ask(form)?)?, shown))
     };
     match parse_aside(&state, deadline, bytes, begin).await? {
         (Lookup::Found(found), shown) => Ok(answer_of(found, shown)),
@@ -162,9 +162,9 @@ pub(super) async fn batch(
     let service = Arc::clone(&state.service);
     // A large body is read on the pool, and what takes little is answered there at once.
     let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
-    let form = params.form();
+    let form = params.hash_format;
     let begin = move |bytes: &Bytes| {
-        let Several { asks, each } = in_form(form, || several(bytes, &limits))?;
+        let Several { asks, each } = several(bytes, form, &limits)?;
         let mut answers = Answers::of(each, form)?;
         let mut written = Ok(());
         let pending = service.begin(&collection, asks, budget, |found| {
@@ -191,11 +191,11 @@ struct Answers {
     results: Results,
     /// For each query without an answer so far: whether the answer says how it was found, or its error.
     each: Enumerate<std::vec::IntoIter<Result<bool, Problem>>>,
-    form: Option<HashForm>,
+    form: Option<HashFormat>,
 }
 
 impl Answers {
-    fn of(each: Vec<Result<bool, Problem>>, form: Option<HashForm>) -> Result<Answers, NoMemory> {
+    fn of(each: Vec<Result<bool, Problem>>, form: Option<HashFormat>) -> Result<Answers, NoMemory> {
         Ok(Answers { results: Results::of(each.len())?, each: each.into_iter().enumerate(), form })
     }
 
@@ -207,8 +207,9 @@ impl Answers {
                 Ok(stats) => {
                     return match found {
                         Ok(found) => {
-                            let shown = Shown { stats, form: self.form };
-                            self.results.push(SimilarOut::bytes(&found), |text| write(found, shown, text))
+                            let bytes = SimilarOut::bytes(&found);
+                            let write = |text: &mut _| SimilarOut::write(found, stats, self.form, text);
+                            self.results.push(bytes, write)
                         }
                         Err(error) => self.push_error(&Problem::from(error).of_query(at)),
                     };
@@ -261,12 +262,12 @@ fn separators(json: &[u8]) -> usize {
 }
 
 /// The queries of a body.
-fn several(bytes: &[u8], limits: &Limits) -> Result<Several, Problem> {
-    let several = if let Some(plain) = Several::plain(bytes, limits.batch_items) {
+fn several(bytes: &[u8], form: Option<HashFormat>, limits: &Limits) -> Result<Several, Problem> {
+    let several = if let Some(plain) = Several::plain(bytes, limits.batch_items, form) {
         plain
     } else {
         reserve(ELEMENT_BYTES * separators(bytes))?.keep();
-        Several::of(&parse_object(bytes)?, limits.batch_items)?
+        Several::of(&parse_object(bytes)?, limits.batch_items, form)?
     };
     let wanted = several.asks.iter().fold(0usize, |sum, ask| sum.saturating_add(ask.matches(limits)));
     if wanted > MATCHES_IN_ALL {
@@ -281,14 +282,7 @@ fn several(bytes: &[u8], limits: &Limits) -> Result<Several, Problem> {
 
 /// The answer to one query.
 fn answer_of(found: Found, shown: Shown) -> Response {
-    written(SimilarOut::bytes(&found), |text| write(found, shown, text))
-}
-
-fn write(found: Found, Shown { stats, form }: Shown, text: &mut Vec<u8>) {
-    match form {
-        None => SimilarOut::write(found, stats, text),
-        form => in_form(form, || SimilarOut::write(found, stats, text)),
-    }
+    written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, shown.stats, shown.form, text))
 }
 
 /// The same; a large answer is written on the pool.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::hashes::Hex;
+use super::hashes::{HashFormat, HashOut};
 use super::values::{Bits, ExpiresIn, Timestamp, present};
 use lookalike_hash::{ClusterRule, Hash, SignatureShape};
 use lookalike_service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
@@ -270,17 +270,17 @@ pub struct SharedHashesOut {
 #[schema(as = SharedHash)]
 pub(super) struct SharedHashOut {
     /// The hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    #[schema(value_type = HashOut)]
+    hash: HashOut,
     /// The number of documents that have it.
     documents: u64,
 }
 
-impl From<Vec<(Hash, u64)>> for SharedHashesOut {
-    fn from(counted: Vec<(Hash, u64)>) -> SharedHashesOut {
-        let hashes =
-            counted.into_iter().map(|(hash, documents)| SharedHashOut { hash: Hex(hash), documents });
-        SharedHashesOut { hashes: hashes.collect() }
+impl SharedHashesOut {
+    /// Hashes in this form, each with the number of its documents.
+    pub fn new(counted: Vec<(Hash, u64)>, form: Option<HashFormat>) -> SharedHashesOut {
+        let out = |(hash, documents)| SharedHashOut { hash: HashOut::new(hash, form), documents };
+        SharedHashesOut { hashes: counted.into_iter().map(out).collect() }
     }
 }
 

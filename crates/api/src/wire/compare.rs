@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::content::{PageIn, check_size, page};
-use super::hashes::{HashIn, Hex};
+use super::hashes::{HashFormat, HashIn, HashOut};
 use super::similar::subject;
 use super::values::{Id, SignatureHex, StatusOut};
 use crate::error::Problem;
@@ -53,7 +53,7 @@ pub(super) struct SideIn {
     id: Option<Id>,
     /// A hash.
     #[schema(value_type = Option<HashIn>)]
-    hash: Option<Hex>,
+    hash: Option<HashIn>,
     /// A signature, if the profile makes signatures.
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
@@ -63,11 +63,12 @@ pub(super) struct SideIn {
 }
 
 impl CompareIn {
-    /// Converts both sides for the service.
-    pub fn sides(self, limits: &Limits) -> Result<[AskedSide; 2], Problem> {
+    /// Converts both sides for the service; their hashes are in this form.
+    pub fn sides(self, form: Option<HashFormat>, limits: &Limits) -> Result<[AskedSide; 2], Problem> {
         let side = |side: SideIn, at: &str| -> Result<AskedSide, Problem> {
+            let hash = side.hash.map(|hash| hash.read(form)).transpose();
             let by = page(side.html, side.page)
-                .and_then(|html| subject(side.id, side.text, html, side.hash, side.signature))
+                .and_then(|html| subject(side.id, side.text, html, hash?, side.signature))
                 .map_err(|problem| problem.within(at))?;
             if let By::Content(content) = &by {
                 check_size(at, content, limits)?;
@@ -218,8 +219,8 @@ impl From<ComparedPassages> for ContainmentOut {
 #[schema(as = ComparedSideOut)]
 pub(super) struct SideOut {
     /// Its hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    #[schema(value_type = HashOut)]
+    hash: HashOut,
     /// The number of distinct features of its text, if the text is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<usize>,
@@ -304,7 +305,7 @@ pub(super) enum ChangeOut {
 
 impl ComparisonOut {
     /// The comparison on the wire. `is_whole` tells whether equal parts are whole.
-    pub fn new(compared: Comparison, is_whole: bool) -> ComparisonOut {
+    pub fn new(compared: Comparison, is_whole: bool, form: Option<HashFormat>) -> ComparisonOut {
         let change = |change| ChangeOut::new(change, is_whole);
         let is_match = compared.matches();
         let bits = match &compared.features {
@@ -324,7 +325,7 @@ impl ComparisonOut {
                 .map(|&bit| BitOut { bit, margins: None, moved_by: None })
                 .collect(),
         };
-        let [a, b] = compared.sides.map(|side| SideOut::new(side, compared.k));
+        let [a, b] = compared.sides.map(|side| SideOut::new(side, compared.k, form));
         ComparisonOut {
             summary: compared.summary,
             compared: compared.compared.into(),
@@ -346,10 +347,10 @@ impl ComparisonOut {
 }
 
 impl SideOut {
-    fn new(side: Side, k: u32) -> SideOut {
+    fn new(side: Side, k: u32, form: Option<HashFormat>) -> SideOut {
         let made = side.explanation.map(|explanation| explanation.fingerprint);
         SideOut {
-            hash: Hex(side.hash),
+            hash: HashOut::new(side.hash, form),
             features: made.map(|made| made.features),
             status: made.map(|made| made.status.into()),
             sensitivity: made.map(|made| made.moved.within(k)),

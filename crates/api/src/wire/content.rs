@@ -4,9 +4,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::hashes::Hex;
 use super::values::SignatureHex;
 use crate::error::{Code, Problem};
+use lookalike_hash::Hash;
 use lookalike_service::{Content, Limits, PageText};
 
 /// Which text of an HTML page is used.
@@ -61,13 +61,13 @@ pub fn check_size(name: &str, content: &Content, limits: &Limits) -> Result<(), 
 pub(super) fn one_content(
     text: Option<String>,
     html: Option<(String, PageText)>,
-    hash: Option<Hex>,
+    hash: Option<Hash>,
     signature: Option<SignatureHex>,
 ) -> Result<Content, Problem> {
     match (text, html, hash, signature) {
         (Some(text), None, None, None) => Ok(Content::Text(text)),
         (None, Some((html, which)), None, None) => Ok(Content::Html(html, which)),
-        (None, None, Some(hash), None) => Ok(Content::Hash(hash.0)),
+        (None, None, Some(hash), None) => Ok(Content::Hash(hash)),
         (None, None, None, Some(signature)) => Ok(Content::Signature(signature.0)),
         _ => Err(Problem::new(
             Code::InvalidField,

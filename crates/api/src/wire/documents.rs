@@ -12,14 +12,14 @@ use super::exported::ExportedIn;
 use super::features::FeatureIn;
 use super::few::Few;
 use super::found::{MatchOut, left_out};
-use super::hashes::{HashIn, Hex};
+use super::hashes::{HashFormat, HashIn, HashOut};
 use super::values::{
     Arrival, ExpiresIn, Id, Metadata, SignatureHex, SketchHex, StatusOut, Timestamp, present,
 };
 use crate::error::{Body, Code, Problem};
-use lookalike_service::Outcome;
+use lookalike_hash::DocumentId;
 use lookalike_service::{
-    Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, Placement, status,
+    Added, Content, Expires, Limits, Match, Neighbours, Offered, Outcome, Patch, Placement, status,
 };
 
 /// The members of a document to store, in the order of the contract.
@@ -57,7 +57,7 @@ pub struct DocumentIn {
     page: Option<PageIn>,
     /// Its hash, computed elsewhere with the profile of the collection.
     #[schema(value_type = Option<HashIn>)]
-    hash: Option<Hex>,
+    hash: Option<HashIn>,
     /// Its signature, computed elsewhere with the profile of the collection, if that makes signatures.
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
@@ -97,13 +97,13 @@ pub struct DocumentIn {
 }
 
 impl DocumentIn {
-    /// Converts it for the service.
-    pub fn offered(self, limits: &Limits) -> Result<Offered, Problem> {
+    /// Converts it for the service; its hash is in this form.
+    pub fn offered(self, form: Option<HashFormat>, limits: &Limits) -> Result<Offered, Problem> {
         let html = page(self.html, self.page)?;
-        let has_other =
-            self.text.is_some() || html.is_some() || self.hash.is_some() || self.signature.is_some();
+        let hash = self.hash.map(|hash| hash.read(form)).transpose()?;
+        let has_other = self.text.is_some() || html.is_some() || hash.is_some() || self.signature.is_some();
         let content = match self.features {
-            None => one_content(self.text, html, self.hash, self.signature)?,
+            None => one_content(self.text, html, hash, self.signature)?,
             Some(features) if !has_other => Content::Features(features.given()),
             Some(_) => {
                 let detail = "exactly one of text, html, hash, signature and features is needed";
@@ -140,8 +140,13 @@ impl DocumentIn {
     }
 
     /// The same for a route with the id in the path.
-    pub fn offered_as(self, id: &lookalike_hash::DocumentId, limits: &Limits) -> Result<Offered, Problem> {
-        let mut offered = self.offered(limits)?;
+    pub fn offered_as(
+        self,
+        id: &DocumentId,
+        form: Option<HashFormat>,
+        limits: &Limits,
+    ) -> Result<Offered, Problem> {
+        let mut offered = self.offered(form, limits)?;
         if offered.id.as_ref().is_some_and(|named| named != id) {
             let detail = "the id in the body differs from the id in the path; leave it out";
             return Err(Problem::field(Code::InvalidField, "/id", detail));
@@ -209,8 +214,8 @@ pub struct AddedOut {
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
     /// Its hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    #[schema(value_type = HashOut)]
+    hash: HashOut,
     /// What was done: `created`, `updated`, `replaced` if it was stored in place of near-duplicates, or
     /// `duplicate` if it was not stored.
     outcome: OutcomeOut,
@@ -279,14 +284,19 @@ impl From<&Outcome> for OutcomeOut {
 
 impl AddedOut {
     /// The result for an added document, with its neighbours if they were looked up.
-    pub fn new(added: Added, similar: Option<Result<Neighbours, Problem>>) -> AddedOut {
+    pub fn new(
+        added: Added,
+        similar: Option<Result<Neighbours, Problem>>,
+        form: Option<HashFormat>,
+    ) -> AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
         let (named, id, expires_ms) = match added.outcome {
             Outcome::Duplicate(of) => (Some(of), None, None),
             Outcome::Replaced(_, of) => (Some(of), Some(Id(added.id)), added.expires_ms),
             _ => (None, Some(Id(added.id)), added.expires_ms),
         };
-        let out = |matches: Vec<Match>| Some(matches.into_iter().map(MatchOut::from).collect());
+        let out = |found: Match| MatchOut::new(found, form);
+        let out = |matches: Vec<Match>| Some(matches.into_iter().map(out).collect());
         let (similar, marked, similar_unknown) = match similar {
             Some(Ok(Neighbours { matches, marked })) => (Some(out(matches)), left_out(marked), None),
             Some(Err(problem)) => (Some(None), None, Some(unknown_neighbours(&problem))),
@@ -294,7 +304,7 @@ impl AddedOut {
         };
         AddedOut {
             id,
-            hash: Hex(added.hash),
+            hash: HashOut::new(added.hash, form),
             outcome,
             status: added.status.map(StatusOut::from),
             page: added.page.map(PageIn::from),
@@ -323,8 +333,8 @@ pub struct DocumentOut {
     #[schema(value_type = Id)]
     id: Id,
     /// Its hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    #[schema(value_type = HashOut)]
+    hash: HashOut,
     /// Its signature, if the collection has signatures. The hash is the name of the signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SignatureHex>)]
@@ -361,12 +371,13 @@ impl DocumentOut {
         document: lookalike_service::Document,
         is_signed: bool,
         cluster: Option<Placement>,
+        form: Option<HashFormat>,
     ) -> DocumentOut {
         let status = status(&document.row).map(StatusOut::from);
         let row = document.row;
         DocumentOut {
             id: Id(document.id),
-            hash: Hex(row.hash),
+            hash: HashOut::new(row.hash, form),
             signature: row.sketch.filter(|_| is_signed).map(SignatureHex),
             features: row.features,
             status,
@@ -393,8 +404,8 @@ pub struct LineOut {
     id: Option<Id>,
     /// Its hash; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Hex>)]
-    hash: Option<Hex>,
+    #[schema(value_type = Option<HashOut>)]
+    hash: Option<HashOut>,
     /// What was done; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) outcome: Option<OutcomeOut>,
@@ -432,7 +443,12 @@ pub struct LineOut {
 
 impl LineOut {
     /// The result for an added document, with its neighbours if they were looked up.
-    pub fn added(index: u64, added: Added, similar: Option<Result<Neighbours, Problem>>) -> LineOut {
+    pub fn added(
+        index: u64,
+        added: Added,
+        similar: Option<Result<Neighbours, Problem>>,
+        form: Option<HashFormat>,
+    ) -> LineOut {
         let id = Some(Id(added.id.clone()));
         let AddedOut {
             id: _,
@@ -445,7 +461,7 @@ impl LineOut {
             similar,
             marked,
             similar_unknown,
-        } = AddedOut::new(added, similar);
+        } = AddedOut::new(added, similar, form);
         LineOut {
             index,
             id,

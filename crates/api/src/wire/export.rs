@@ -8,9 +8,8 @@ use utoipa::IntoParams;
 
 use super::exported::ExportedIn;
 use super::filter::FilterParam;
-use super::hashes::{HashFormat, Hex};
+use super::hashes::{HashFormat, HashOut};
 use super::values::{Arrival, Id, Metadata, SignatureHex, SketchHex, Timestamp};
-use lookalike_hash::HashForm;
 use lookalike_service::{CollectionInfo, CollectionSettings, Exported, Filter};
 
 /// The most bytes of a header, which is read where it delays other requests.
@@ -28,18 +27,13 @@ pub struct ExportParams {
     #[param(value_type = Option<String>, example = "{}")]
     filter: Option<FilterParam>,
     /// The form of every hash. Default: `hex`.
-    hash_format: Option<HashFormat>,
+    pub hash_format: Option<HashFormat>,
 }
 
 impl ExportParams {
     /// The filter.
     pub fn filter(&self) -> Option<Box<Filter>> {
         self.filter.as_ref().map(|filter| filter.0.clone())
-    }
-
-    /// The form of hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
     }
 }
 
@@ -72,7 +66,7 @@ pub struct ExportHeader {
     representatives: bool,
     /// The form of the hashes, if it is not `hex`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    hash_format: Option<HashFormat>,
+    pub hash_format: Option<HashFormat>,
     /// The version of the program that wrote it.
     #[serde(default)]
     version: String,
@@ -137,11 +131,6 @@ impl ExportHeader {
         })
     }
 
-    /// The form of the hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
-    }
-
     /// Whether documents may have texts.
     pub fn may_have_texts(&self) -> bool {
         self.keep_text != Some(false)
@@ -156,7 +145,7 @@ pub struct ExportOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    hash: Option<Hex>,
+    hash: Option<HashOut>,
     #[serde(skip_serializing_if = "Option::is_none")]
     signature: Option<SignatureHex>,
     /// The number of characters of a text that is not kept.
@@ -175,8 +164,12 @@ pub struct ExportOut {
 }
 
 impl ExportOut {
-    /// A document of a collection with these settings.
-    pub fn new(document: lookalike_service::Document, settings: &CollectionSettings) -> ExportOut {
+    /// A document of a collection with these settings; its hash in this form.
+    pub fn new(
+        document: lookalike_service::Document,
+        settings: &CollectionSettings,
+        form: Option<HashFormat>,
+    ) -> ExportOut {
         let is_signed = settings.signatures.is_some();
         let mut row = document.row;
         let exported = Exported::of(&mut row).into();
@@ -185,7 +178,7 @@ impl ExportOut {
         let (signature, sketch) = if is_signed { (kept, None) } else { (None, kept) };
         ExportOut {
             id: Id(document.id),
-            hash: (has_no_text && !is_signed).then_some(Hex(row.hash)),
+            hash: (has_no_text && !is_signed).then_some(HashOut::new(row.hash, form)),
             signature: signature.map(SignatureHex),
             characters: row.characters.filter(|_| has_no_text),
             sketch: sketch.map(SketchHex),
@@ -213,7 +206,8 @@ mod tests {
             let header = read(line).unwrap().unwrap().unwrap();
             assert_eq!(header.profile, "copies-64@1", "{line}");
             assert_eq!(header.may_have_texts(), !line.contains("keep_text"), "{line}");
-            assert_eq!(header.form(), line.contains("decimal").then_some(HashForm::Decimal));
+            let form = header.hash_format.map(|form| form.0);
+            assert_eq!(form, line.contains("decimal").then_some(lookalike_hash::HashForm::Decimal));
             let again = ExportHeader::of(&header.line()).unwrap().unwrap().unwrap();
             assert_eq!(format!("{again:?}"), format!("{header:?}"));
         }

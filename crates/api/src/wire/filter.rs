@@ -27,7 +27,7 @@ const GRAMMAR: &str = "a condition is a value, an array of values of which one m
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Filter)]
-pub struct FilterIn {
+pub(super) struct FilterIn {
     /// Fields of the metadata, with their conditions. `a.b` is the member `b` of `a`. A condition is a value
     /// that the field must have; an array of values, one of which it must have; or an object with one or more
     /// of `gt`, `gte`, `lt`, `lte` (a number, or a time of RFC 3339), `exists` (whether the field is there

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::content::PageIn;
 use super::features::FeatureIn;
 use super::few::Few;
-use super::hashes::{written_hash, written_wide};
+use super::hashes::{HashFormat, form_of};
 use super::values::{SignatureHex, StatusOut};
 use lookalike_hash::WideHash;
 use lookalike_service::{CharsetOf, Counted, Explained, Fingerprinted, GivenFeature};
@@ -179,11 +179,12 @@ pub(super) struct FeatureOut {
     votes: Option<Vec<f64>>,
 }
 
-impl From<Fingerprinted> for FingerprintOut {
-    fn from(made: Fingerprinted) -> FingerprintOut {
+impl FingerprintOut {
+    /// A fingerprint with its hash in this form.
+    pub fn new(made: Fingerprinted, form: Option<HashFormat>) -> FingerprintOut {
         let fingerprint = made.fingerprint;
         FingerprintOut {
-            hash: written_hash(fingerprint.hash),
+            hash: form_of(form).write(fingerprint.hash),
             signature: made.signature.map(SignatureHex),
             bits: made.profile.width().bits(),
             profile: Some(made.profile.id().to_string()),
@@ -195,27 +196,24 @@ impl From<Fingerprinted> for FingerprintOut {
             ..FingerprintOut::default()
         }
     }
-}
 
-impl From<Explained> for FingerprintOut {
-    fn from(explained: Explained) -> FingerprintOut {
+    /// The same with the steps.
+    pub fn explained(explained: Explained, form: Option<HashFormat>) -> FingerprintOut {
         let Explained { profile, explanation, page } = explained;
         let (fingerprint, signature) = (explanation.fingerprint, explanation.signature);
         let features = explanation.features.into_iter().map(|feature| FeatureOut {
             text: feature.text,
             words: feature.words,
             weight: feature.weight,
-            hash: written_hash(feature.hash),
+            hash: form_of(form).write(feature.hash),
             votes: None,
         });
         let (features, votes) = (features.collect(), Some(explanation.votes));
         let made = Fingerprinted { profile, fingerprint, signature, page };
         let explanation = Some(ExplainedOut { features, votes, sums: None });
-        FingerprintOut { explanation, ..FingerprintOut::from(made) }
+        FingerprintOut { explanation, ..FingerprintOut::new(made, form) }
     }
-}
 
-impl FingerprintOut {
     /// The same with the charset of the body.
     #[must_use]
     pub fn read_in(self, charset: Option<CharsetOf>) -> FingerprintOut {
@@ -223,7 +221,7 @@ impl FingerprintOut {
     }
 
     /// The fingerprint of given features, with its steps if `explain`.
-    pub fn counted(counted: Counted, explain: bool) -> FingerprintOut {
+    pub fn counted(counted: Counted, explain: bool, form: Option<HashFormat>) -> FingerprintOut {
         let Counted { profile, ballot, features, voted } = counted;
         let count = features.len();
         let steps = || {
@@ -238,7 +236,7 @@ impl FingerprintOut {
             ExplainedOut { features, votes: None, sums: Some(voted.sums.clone()) }
         };
         FingerprintOut {
-            hash: written_wide(voted.hash),
+            hash: form_of(form).write_wide(voted.hash),
             binary: Some(voted.hash.to_binary()),
             bits: ballot.width(),
             function: Some(ballot.function()),

@@ -4,11 +4,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::clusters::PlacementOut;
-use super::hashes::{self, Hex};
+use super::hashes::{HashFormat, HashOut, form_of, write_digits};
 use super::values::{Id, Metadata, StatusOut, Timestamp};
 use crate::body::write_json;
 use crate::error::Body;
-use lookalike_hash::SignatureShape;
+use lookalike_hash::{HashForm, SignatureShape};
 use lookalike_service::{Containment, Found, Match, Passages, Placement, SharedPassage, Work};
 
 /// Approximate bytes of an answer without matches.
@@ -30,8 +30,8 @@ pub(super) struct MatchOut {
     #[schema(value_type = Id)]
     id: Id,
     /// Its hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    #[schema(value_type = HashOut)]
+    hash: HashOut,
     /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
     /// The similarity of the texts, 0 to 1. It is computed by `measure` if `min_similarity` is set. Otherwise
@@ -55,11 +55,11 @@ pub(super) struct MatchOut {
     cluster: Option<PlacementOut>,
 }
 
-impl From<Match> for MatchOut {
-    fn from(found: Match) -> MatchOut {
+impl MatchOut {
+    pub(super) fn new(found: Match, form: Option<HashFormat>) -> MatchOut {
         MatchOut {
             id: Id(found.id),
-            hash: Hex(found.hash),
+            hash: HashOut::new(found.hash, form),
             distance: found.distance,
             similarity: found.similarity,
             shared: found.shared.map(|shared| SharedOut::from(*shared)),
@@ -133,12 +133,12 @@ pub(super) fn left_out(marked: u64) -> Option<u64> {
     Some(marked).filter(|marked| *marked > 0)
 }
 
-impl From<Passages> for PassagesOut {
-    fn from(found: Passages) -> PassagesOut {
+impl PassagesOut {
+    fn new(found: Passages, form: Option<HashFormat>) -> PassagesOut {
         PassagesOut {
             grams: found.grams,
             boilerplate: found.boilerplate.into_iter().map(|part| [part.start, part.end]).collect(),
-            documents: found.documents.into_iter().map(MatchOut::from).collect(),
+            documents: found.documents.into_iter().map(|found| MatchOut::new(found, form)).collect(),
             marked: left_out(found.marked),
         }
     }
@@ -149,8 +149,8 @@ impl From<Passages> for PassagesOut {
 #[schema(as = Similar)]
 pub struct SimilarOut {
     /// The hash of the query.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    #[schema(value_type = HashOut)]
+    hash: HashOut,
     /// The distance of the query.
     k: u32,
     /// The same distance as a similarity, if signatures were compared.
@@ -226,16 +226,16 @@ impl StatsOut {
 }
 
 impl SimilarOut {
-    /// What was found; `stats` adds the work that it took.
-    pub fn new(found: Found, stats: bool) -> SimilarOut {
+    /// What was found, with hashes in this form; `stats` adds the work that it took.
+    pub(super) fn new(found: Found, stats: bool, form: Option<HashFormat>) -> SimilarOut {
         SimilarOut {
-            hash: Hex(found.hash),
+            hash: HashOut::new(found.hash, form),
             k: found.k,
             threshold: found.signatures.map(|shape| shape.threshold_of(found.k)),
             status: found.made.map(|made| made.status.into()),
             sensitivity: found.made.map(|made| made.moved.within(found.k)),
-            similar: found.matches.into_iter().map(MatchOut::from).collect(),
-            passages: found.passages.map(|passages| PassagesOut::from(*passages)),
+            similar: found.matches.into_iter().map(|found| MatchOut::new(found, form)).collect(),
+            passages: found.passages.map(|passages| PassagesOut::new(*passages, form)),
             marked: left_out(found.marked),
             next: found.next,
             stats: stats.then(|| Box::new(StatsOut::new(&found.work, found.signatures, found.k))),
@@ -266,13 +266,13 @@ impl SimilarOut {
     /// Appends an answer as JSON, with exactly the bytes that serde writes. Most answers have only a hash and
     /// matches with id, hash and distance. They are written directly, without a search for characters to
     /// escape.
-    pub fn write(found: Found, stats: bool, text: &mut Vec<u8>) {
-        if stats || !is_plain(&found) || !hashes::is_plain() {
-            return write_json(text, &SimilarOut::new(found, stats));
+    pub fn write(found: Found, stats: bool, form: Option<HashFormat>, text: &mut Vec<u8>) {
+        if stats || form_of(form) != HashForm::Hex || !is_plain(&found) {
+            return write_json(text, &SimilarOut::new(found, stats, form));
         }
         let mut number = itoa::Buffer::new();
         text.extend(b"{\"hash\":\"");
-        Hex(found.hash).write(text);
+        write_digits(found.hash, text);
         text.extend(b"\",\"k\":");
         text.extend(number.format(found.k).as_bytes());
         text.extend(b",\"similar\":[");
@@ -280,7 +280,7 @@ impl SimilarOut {
             text.extend(if at == 0 { &b"{\"id\":\""[..] } else { b",{\"id\":\"" });
             text.extend(near.id.as_str().as_bytes());
             text.extend(b"\",\"hash\":\"");
-            Hex(near.hash).write(text);
+            write_digits(near.hash, text);
             text.extend(b"\",\"distance\":");
             text.extend(number.format(near.distance).as_bytes());
             text.push(b'}');
@@ -309,12 +309,12 @@ fn is_plain(found: &Found) -> bool {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = QueryResult)]
 #[allow(dead_code, reason = "a shape for the contract: answers are written one by one")]
-pub struct QueryResultOut {
+struct QueryResultOut {
     /// Why the query was not answered; then no other field is there. Other queries are not affected.
     error: Option<Box<Body>>,
     /// The hash of the query.
-    #[schema(value_type = Option<Hex>)]
-    hash: Option<Hex>,
+    #[schema(value_type = Option<HashOut>)]
+    hash: Option<HashOut>,
     /// The distance of the query.
     k: Option<u32>,
     /// The same distance as a similarity, if signatures were compared.
@@ -341,7 +341,7 @@ pub struct QueryResultOut {
 #[allow(dead_code, reason = "a shape for the contract: answers are written one by one")]
 pub struct QueryResultsOut {
     /// The answer to each query, or its error.
-    pub results: Vec<QueryResultOut>,
+    results: Vec<QueryResultOut>,
 }
 
 #[cfg(test)]
@@ -396,9 +396,10 @@ mod tests {
                 marked: marked.unwrap_or(0),
                 work,
             };
-            let expected = serde_json::to_string(&SimilarOut::new(found.clone(), stats.is_some())).unwrap();
+            let expected = SimilarOut::new(found.clone(), stats.is_some(), None);
+            let expected = serde_json::to_string(&expected).unwrap();
             let mut written = Vec::new();
-            SimilarOut::write(found, stats.is_some(), &mut written);
+            SimilarOut::write(found, stats.is_some(), None, &mut written);
             prop_assert_eq!(String::from_utf8(written).unwrap(), expected);
         }
     }

@@ -1,11 +1,10 @@
 //! Hashes on the wire, in the form that a request names with `hash_format`.
 //!
-//! The form surrounds the parsing of a request and the writing of its answer ([`in_form`]), so that no type
-//! in between has to name it. Both are done on one thread and without waiting. Without a form, hashes are
-//! written as hexadecimal digits, and read in every form that needs no name.
+//! A hash of an answer has its form. A hash of a request is parsed without its form, and read when that is
+//! known ([`HashIn::read`]). Without a form, hashes are written as hexadecimal digits, and read in every form
+//! that needs no name.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{self, Visitor};
@@ -14,45 +13,12 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use lookalike_hash::{FormError, Hash, HashForm, WideHash};
-
-thread_local! {
-    /// The form of the request that this thread parses or answers.
-    static FORM: Cell<Option<HashForm>> = const { Cell::new(None) };
-}
-
-/// Parses or writes hashes in this form.
-pub fn in_form<T>(form: Option<HashForm>, work: impl FnOnce() -> T) -> T {
-    struct Restored(Option<HashForm>);
-
-    impl Drop for Restored {
-        fn drop(&mut self) {
-            FORM.set(self.0);
-        }
-    }
-
-    let _restored = Restored(FORM.replace(form));
-    work()
-}
-
-/// Whether hashes are written as hexadecimal digits.
-pub(super) fn is_plain() -> bool {
-    FORM.get().is_none_or(|form| form == HashForm::Hex)
-}
-
-/// A hash in the current form.
-pub(super) fn written_hash(hash: Hash) -> String {
-    FORM.get().unwrap_or_default().write(hash)
-}
-
-/// A hash of any width in the current form.
-pub(super) fn written_wide(hash: WideHash) -> String {
-    FORM.get().unwrap_or_default().write_wide(hash)
-}
+use crate::error::{Code, Problem};
+use lookalike_hash::{FormError, Hash, HashForm};
 
 /// The form of every hash of a request and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashFormat(pub HashForm);
+pub struct HashFormat(pub(super) HashForm);
 
 impl<'de> Deserialize<'de> for HashFormat {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HashFormat, D::Error> {
@@ -74,85 +40,98 @@ impl Serialize for HashFormat {
 pub struct FormParams {
     /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
     /// name in the request.
-    hash_format: Option<HashFormat>,
+    pub hash_format: Option<HashFormat>,
 }
 
-impl FormParams {
-    /// The form of hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
+/// The form of an answer to a request that names this one.
+pub(super) fn form_of(named: Option<HashFormat>) -> HashForm {
+    named.map_or(HashForm::Hex, |format| format.0)
+}
+
+/// A hash of an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct HashOut {
+    hash: Hash,
+    form: HashForm,
+}
+
+impl HashOut {
+    /// A hash in the form that the request names.
+    pub(super) fn new(hash: Hash, form: Option<HashFormat>) -> HashOut {
+        HashOut { hash, form: form_of(form) }
     }
 }
 
-/// The form that a query string names; `None` if it names none, or none that exists.
-pub fn form_of_query(query: &str) -> Option<HashForm> {
-    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.find(|(name, _)| *name == "hash_format")?.1.parse().ok()
+/// Appends the hexadecimal digits of a hash.
+pub(super) fn write_digits(hash: Hash, text: &mut Vec<u8>) {
+    text.extend(&hash.to_digits()[..hash.width().digits()]);
 }
 
-/// A hash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hex(pub Hash);
-
-impl Hex {
-    /// Appends its hexadecimal digits.
-    pub(super) fn write(self, text: &mut Vec<u8>) {
-        text.extend(&self.0.to_digits()[..self.0.width().digits()]);
-    }
-}
-
-impl Serialize for Hex {
+impl Serialize for HashOut {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match FORM.get() {
-            None | Some(HashForm::Hex) => {
-                let digits = self.0.to_digits();
-                let digits = &digits[..self.0.width().digits()];
-                serializer.serialize_str(std::str::from_utf8(digits).unwrap_or_default())
-            }
-            // A number too is a string: programs in JavaScript round numbers above 2^53.
-            Some(form) => serializer.serialize_str(&form.write(self.0)),
+        if self.form == HashForm::Hex {
+            let digits = self.hash.to_digits();
+            let digits = &digits[..self.hash.width().digits()];
+            return serializer.serialize_str(std::str::from_utf8(digits).unwrap_or_default());
         }
+        // A number too is a string: programs in JavaScript round numbers above 2^53.
+        serializer.serialize_str(&self.form.write(self.hash))
     }
 }
 
-struct HexVisitor;
+/// A hash of a request, as it is written.
+#[derive(Clone, Debug)]
+pub enum HashIn {
+    /// A string.
+    Text(Box<str>),
+    /// A whole number.
+    Number(i128),
+    /// Another number.
+    Inexact,
+}
 
-impl HexVisitor {
-    fn read<E: de::Error>(read: impl FnOnce(Option<HashForm>) -> Result<Hash, FormError>) -> Result<Hex, E> {
-        read(FORM.get()).map(Hex).map_err(E::custom)
+impl HashIn {
+    /// The hash in the form that the request names.
+    pub(super) fn read(&self, form: Option<HashFormat>) -> Result<Hash, Problem> {
+        let form = form.map(|format| format.0);
+        let read = match self {
+            HashIn::Text(text) => HashForm::read(text, form),
+            HashIn::Number(number) => HashForm::read_number(*number, form),
+            HashIn::Inexact => Err(form.map_or(FormError::Number, |_| FormError::Inexact)),
+        };
+        read.map_err(|error| Problem::field(Code::InvalidField, "/hash", error.to_string()))
     }
 }
 
-impl Visitor<'_> for HexVisitor {
-    type Value = Hex;
+struct HashVisitor;
+
+impl Visitor<'_> for HashVisitor {
+    type Value = HashIn;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a hash: a string of 16, 32 or 64 hexadecimal digits")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
-        HexVisitor::read(|form| HashForm::read(text, form))
+    fn visit_str<E>(self, text: &str) -> Result<HashIn, E> {
+        Ok(HashIn::Text(text.into()))
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Hex, E> {
-        HexVisitor::read(|form| HashForm::read_number(number.into(), form))
+    fn visit_u64<E>(self, number: u64) -> Result<HashIn, E> {
+        Ok(HashIn::Number(number.into()))
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Hex, E> {
-        HexVisitor::read(|form| HashForm::read_number(number.into(), form))
+    fn visit_i64<E>(self, number: i64) -> Result<HashIn, E> {
+        Ok(HashIn::Number(number.into()))
     }
 
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Hex, E> {
-        HexVisitor::read(|form| match form {
-            None => Err(FormError::Number),
-            Some(_) => Err(FormError::Inexact),
-        })
+    fn visit_f64<E>(self, _: f64) -> Result<HashIn, E> {
+        Ok(HashIn::Inexact)
     }
 }
 
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
-        deserializer.deserialize_any(HexVisitor)
+impl<'de> Deserialize<'de> for HashIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HashIn, D::Error> {
+        deserializer.deserialize_any(HashVisitor)
     }
 }
 
@@ -169,7 +148,7 @@ fn text(about: &str) -> ObjectBuilder {
         .examples(["f776119227163845"])
 }
 
-impl PartialSchema for Hex {
+impl PartialSchema for HashOut {
     fn schema() -> RefOr<Schema> {
         RefOr::T(
             text(
@@ -181,15 +160,11 @@ impl PartialSchema for Hex {
     }
 }
 
-impl ToSchema for Hex {
+impl ToSchema for HashOut {
     fn name() -> Cow<'static, str> {
         "Hash".into()
     }
 }
-
-/// The schema of a hash in a request.
-#[derive(Debug)]
-pub struct HashIn;
 
 impl PartialSchema for HashIn {
     fn schema() -> RefOr<Schema> {
@@ -234,34 +209,24 @@ mod tests {
 
     #[test]
     fn hashes_are_read_and_written_in_the_form_of_the_request() {
-        let hash = Hex(Hash::from_u64(0xf776_1192_2716_3845));
-        let written = || serde_json::to_string(&hash).unwrap();
-        let read = |json: &str| serde_json::from_str::<Hex>(json).ok();
+        let hash = Hash::from_u64(0xf776_1192_2716_3845);
+        let written = |form| serde_json::to_string(&HashOut::new(hash, form)).unwrap();
+        let read = |json: &str, form| serde_json::from_str::<HashIn>(json).unwrap().read(form).ok();
         for (_, form) in HashForm::NAMES {
-            in_form(Some(form), || assert_eq!(read(&written()), Some(hash)));
+            let form = Some(HashFormat(form));
+            assert_eq!(read(&written(form), form), Some(hash));
         }
-        assert_eq!(written(), "\"f776119227163845\"");
-        assert_eq!(in_form(Some(HashForm::Decimal), written), "\"17831459094038722629\"");
-        assert_eq!(read("\"RTgWJ5IRdvc=\""), Some(hash));
+        let [decimal, signed] = [HashForm::Decimal, HashForm::Signed].map(|form| Some(HashFormat(form)));
+        assert_eq!(written(None), "\"f776119227163845\"");
+        assert_eq!(written(decimal), "\"17831459094038722629\"");
+        assert_eq!(read("\"RTgWJ5IRdvc=\"", None), Some(hash));
         for json in ["17831459094038722629", "-615284979670828987", "\"17831459094038722629\"", "1.5"] {
-            assert_eq!(read(json), None, "{json}");
+            assert_eq!(read(json, None), None, "{json}");
         }
-        in_form(Some(HashForm::Signed), || assert_eq!(read("-615284979670828987"), Some(hash)));
-        in_form(Some(HashForm::Decimal), || {
-            assert_eq!(read("17831459094038722629"), Some(hash));
-            for json in ["17831459094038722629.0", "1e19", "18446744073709551616", "-1"] {
-                assert_eq!(read(json), None, "{json}");
-            }
-        });
-        let panicked = std::panic::catch_unwind(|| in_form(Some(HashForm::Decimal), || panic!("a fault")));
-        assert!(panicked.is_err() && is_plain());
-    }
-
-    #[test]
-    fn a_query_string_names_a_form() {
-        assert_eq!(form_of_query("hash=1&hash_format=decimal"), Some(HashForm::Decimal));
-        for query in ["", "hash=1", "hash_format=", "hash_format=x", "xhash_format=decimal"] {
-            assert_eq!(form_of_query(query), None, "{query}");
+        assert_eq!(read("-615284979670828987", signed), Some(hash));
+        assert_eq!(read("17831459094038722629", decimal), Some(hash));
+        for json in ["17831459094038722629.0", "1e19", "18446744073709551616", "-1"] {
+            assert_eq!(read(json, decimal), None, "{json}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::filter::{FilterIn, FilterParam};
 use super::hashes::HashFormat;
 use super::values::{Count, Id, Timestamp};
 use crate::error::{Body, Code, Problem};
-use lookalike_hash::{DocumentId, HashForm};
+use lookalike_hash::DocumentId;
 use lookalike_service::{Deletion, Filter, Listed, WantedList};
 
 /// Which documents are listed.
@@ -25,15 +25,10 @@ pub struct ListParams {
     /// The `next` of the previous page.
     cursor: Option<String>,
     /// The form of every hash in the answer. Default: `hex`.
-    hash_format: Option<HashFormat>,
+    pub hash_format: Option<HashFormat>,
 }
 
 impl ListParams {
-    /// The form of hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
-    }
-
     /// Converts them for the service.
     pub fn wanted(self) -> WantedList {
         WantedList {
@@ -57,8 +52,8 @@ pub struct DocumentsOut {
 
 impl DocumentsOut {
     /// A page of a collection, which may be one of signatures.
-    pub fn new(listed: Listed, is_signed: bool) -> DocumentsOut {
-        let out = |(document, cluster)| DocumentOut::new(document, is_signed, cluster);
+    pub fn new(listed: Listed, is_signed: bool, form: Option<HashFormat>) -> DocumentsOut {
+        let out = |(document, cluster)| DocumentOut::new(document, is_signed, cluster, form);
         DocumentsOut { documents: listed.documents.into_iter().map(out).collect(), next: listed.next }
     }
 }

@@ -43,7 +43,7 @@ pub use few::Few;
 pub use fingerprints::CharsetOut;
 pub use fingerprints::{FingerprintIn, FingerprintOut, FingerprintsOut, TextsIn};
 pub use found::{QueryResultsOut, SimilarOut};
-pub use hashes::{FormParams, HashFormat, HashIn, Hex, form_of_query, in_form};
+pub use hashes::{FormParams, HashFormat, HashIn, HashOut};
 pub use key::KeyOut;
 pub use listing::{DeletionIn, DeletionOut, DocumentsOut, ListParams, Matching};
 pub use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};

@@ -2,17 +2,17 @@
 //!
 //! *Invariant*: it returns what serde returns, or `None`. serde then parses the body, and reports its errors.
 
-use super::hashes;
+use super::hashes::{HashFormat, form_of};
 use super::similar::{Several, decimal};
-use lookalike_hash::Hash;
+use lookalike_hash::{Hash, HashForm};
 use lookalike_service::Ask;
 
 impl Several {
     /// Parses a body that has only `queries`, at most `most`, each with a hash and perhaps a k and a limit.
     /// `None` for any other body, also an invalid one, and for hashes in another form: serde parses it, which
     /// takes four times as long.
-    pub fn plain(body: &[u8], most: usize) -> Option<Several> {
-        if !hashes::is_plain() {
+    pub fn plain(body: &[u8], most: usize, form: Option<HashFormat>) -> Option<Several> {
+        if form_of(form) != HashForm::Hex {
             return None;
         }
         let mut rest = Plain(body);
@@ -156,9 +156,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
         fn a_plain_batch_is_parsed_as_serde_parses_it(body in bodies()) {
-            if let Some(plain) = Several::plain(body.as_bytes(), 1_000) {
+            if let Some(plain) = Several::plain(body.as_bytes(), 1_000, None) {
                 let read: QueriesIn<'_> = serde_json::from_str(&body).unwrap();
-                let read = Several::of(&read, 1_000).unwrap();
+                let read = Several::of(&read, 1_000, None).unwrap();
                 prop_assert_eq!(format!("{plain:?}"), format!("{read:?}"), "{}", body);
             }
         }
@@ -171,7 +171,7 @@ mod tests {
         for queries in [one, spaced, &[one, spaced, one].join(",\n")] {
             for body in [format!("{{\"queries\":[{queries}]}}"), format!("{{\"queries\" : [{queries}] }}\n")]
             {
-                assert!(Several::plain(body.as_bytes(), 1_000).is_some(), "{body}");
+                assert!(Several::plain(body.as_bytes(), 1_000, None).is_some(), "{body}");
             }
         }
         for other in [

@@ -7,11 +7,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::content::{PageIn, one_content, page};
 use super::few::Few;
 use super::filter::{FilterIn, FilterParam};
-use super::hashes::{HashFormat, HashIn, Hex};
+use super::hashes::{HashFormat, HashIn, HashOut};
 use super::values::{Bits, Count, Id, SignatureHex};
 use crate::error::{Code, Problem};
 use crate::parse::parse_object;
-use lookalike_hash::{DocumentId, HashForm};
+use lookalike_hash::{DocumentId, Hash};
 use lookalike_service::{Ask, By, Filter, Measure, PageText};
 
 /// Another way to find the answer.
@@ -92,7 +92,7 @@ macro_rules! body_query {
                 $($own)*
                 /// The subject is a hash.
                 #[schema(value_type = Option<HashIn>)]
-                hash: Option<Hex>,
+                hash: Option<HashIn>,
                 /// The profile that made the hash or signature, with or without version. If it is not that of
                 /// the collection, the query is refused (409).
                 #[schema(example = "copies-64@1")]
@@ -125,9 +125,10 @@ macro_rules! body_query {
         }
 
         impl $name {
-            /// Converts it for the service.
-            pub fn ask(mut self) -> Result<Ask, Problem> {
-                let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
+            /// Converts it for the service; its hash is in this form.
+            pub fn ask(mut self, form: Option<HashFormat>) -> Result<Ask, Problem> {
+                let hash = self.hash.take().map(|hash| hash.read(form)).transpose()?;
+                let (text, html) = (self.text.take(), self.html.take());
                 let html = page(html, self.page.take())?;
                 let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
                 let filter = self.filter.take().map(|filter| Box::new(Filter::from(*filter)));
@@ -150,12 +151,12 @@ macro_rules! body_query {
 
 query! {
     /// A query in the query string: exactly one of hash, signature, text and id.
-    #[derive(Debug, Default, Deserialize, IntoParams)]
+    #[derive(Debug, Deserialize, IntoParams)]
     #[into_params(parameter_in = Query)]
     SimilarParams {
         /// The subject is a hash.
-        #[param(value_type = Option<Hex>)]
-        hash: Option<Hex>,
+        #[param(value_type = Option<HashOut>)]
+        hash: Option<HashIn>,
         /// The subject is a signature, in a collection of signatures.
         #[param(value_type = Option<SignatureHex>)]
         signature: Option<SignatureHex>,
@@ -170,7 +171,7 @@ query! {
         profile: Option<String>,
         /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs
         /// no name in the request.
-        hash_format: Option<HashFormat>,
+        pub hash_format: Option<HashFormat>,
         /// Only documents that pass this filter match, as JSON: `{"metadata": {"source": "rss"}}`.
         #[param(value_type = Option<String>, example = "{}")]
         filter: Option<FilterParam>,
@@ -183,7 +184,7 @@ query! {
     #[into_params(parameter_in = Query)]
     NearIdParams {
         /// The form of every hash in the answer. Default: `hex`.
-        hash_format: Option<HashFormat>,
+        pub hash_format: Option<HashFormat>,
         /// Only documents that pass this filter match, as JSON: `{"metadata": {"source": "rss"}}`.
         #[param(value_type = Option<String>, example = "{}")]
         filter: Option<FilterParam>,
@@ -223,8 +224,8 @@ impl Several {
         self.each.push(Ok(stats));
     }
 
-    /// The queries of a body, at most `most`.
-    pub fn of(body: &QueriesIn<'_>, most: usize) -> Result<Several, Problem> {
+    /// The queries of a body, at most `most`, with hashes in this form.
+    pub fn of(body: &QueriesIn<'_>, most: usize, form: Option<HashFormat>) -> Result<Several, Problem> {
         let Few(queries) = &body.queries;
         if queries.len() > most {
             let detail = format!(
@@ -236,7 +237,7 @@ impl Several {
         let mut several = Several::default();
         for (number, raw) in queries.iter().enumerate() {
             let query = parse_object::<AskIn>(raw.get().as_bytes());
-            let asked = query.and_then(|query| Ok((query.wants_stats(), query.ask()?)));
+            let asked = query.and_then(|query| Ok((query.wants_stats(), query.ask(form)?)));
             match asked {
                 Ok((stats, ask)) => several.push(ask, stats),
                 Err(problem) => several.each.push(Err(problem.of_query(number))),
@@ -268,7 +269,7 @@ pub struct NearParams {
     errors: Option<ErrorsListed>,
     /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
     /// name in the request.
-    hash_format: Option<HashFormat>,
+    pub hash_format: Option<HashFormat>,
 }
 
 /// Which errors of several documents an answer lists. Its summary counts all.
@@ -297,11 +298,6 @@ pub enum OnDuplicate {
 }
 
 impl NearParams {
-    /// The form of hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
-    }
-
     /// Whether the answer to several documents lists all errors.
     pub fn lists_all_errors(&self) -> bool {
         self.errors == Some(ErrorsListed::All)
@@ -335,26 +331,25 @@ impl NearParams {
 }
 
 impl SimilarParams {
-    /// Parses a query string that has only hash, k and limit, without percent-encoding. `None` for any other
-    /// query string, also an invalid one: serde parses it, which takes five times as long.
-    pub fn plain(query: &str) -> Option<SimilarParams> {
-        let mut plain = SimilarParams::default();
+    /// Parses a query string that has a hash, and perhaps k and limit, without percent-encoding. `None` for
+    /// any other query string, also an invalid one: serde parses it, which takes five times as long.
+    pub fn plain(query: &str) -> Option<Ask> {
+        let (mut of, mut k, mut limit) = (None::<Hash>, None, None);
         for pair in query.split('&') {
             match pair.split_once('=')? {
-                ("hash", hash) if plain.hash.is_none() => plain.hash = Some(Hex(hash.parse().ok()?)),
-                ("k", k) if plain.k.is_none() => plain.k = Some(Bits(decimal(k)?)),
-                ("limit", limit) if plain.limit.is_none() => {
-                    plain.limit = Some(Count(usize::try_from(decimal(limit)?).ok()?));
-                }
+                ("hash", hash) if of.is_none() => of = Some(hash.parse().ok()?),
+                ("k", bits) if k.is_none() => k = Some(decimal(bits)?),
+                ("limit", most) if limit.is_none() => limit = Some(usize::try_from(decimal(most)?).ok()?),
                 _ => return None,
             }
         }
-        Some(plain)
+        Some(Ask::of_hash(of?, k, limit))
     }
 
     /// Converts it for the service.
     pub fn ask(mut self) -> Result<Ask, Problem> {
-        let by = subject(self.id.take(), self.text.take(), None, self.hash.take(), self.signature.take());
+        let hash = self.hash.take().map(|hash| hash.read(self.hash_format)).transpose()?;
+        let by = subject(self.id.take(), self.text.take(), None, hash, self.signature.take());
         // There is no `html` here, because a page is too long for a query string.
         let by = by.map_err(|_| {
             let detail =
@@ -365,11 +360,6 @@ impl SimilarParams {
         let filter = self.filter.take().map(|filter| filter.0);
         Ok(Ask { profile, filter, ..self.with_subject(by?) })
     }
-
-    /// The form of hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
-    }
 }
 
 /// Parses a number of decimal digits only.
@@ -379,11 +369,6 @@ pub(super) fn decimal(digits: &str) -> Option<u32> {
 }
 
 impl NearIdParams {
-    /// The form of hashes.
-    pub fn form(&self) -> Option<HashForm> {
-        self.hash_format.map(|format| format.0)
-    }
-
     /// Converts it for the service, with this document as the subject.
     pub fn ask(mut self, id: DocumentId) -> Ask {
         let filter = self.filter.take().map(|filter| filter.0);
@@ -396,7 +381,7 @@ pub(super) fn subject(
     id: Option<Id>,
     text: Option<String>,
     html: Option<(String, PageText)>,
-    hash: Option<Hex>,
+    hash: Option<Hash>,
     signature: Option<SignatureHex>,
 ) -> Result<By, Problem> {
     let has_content = hash.is_some() || signature.is_some() || text.is_some() || html.is_some();
@@ -439,6 +424,7 @@ mod tests {
             let own = format!("hash={hash:016x}");
             for query in [own.clone(), pairs.join("&"), format!("{own}&{}", pairs.join("&"))] {
                 let read: Option<SimilarParams> = serde_urlencoded::from_str(&query).ok();
+                let read = read.and_then(|read| read.ask().ok());
                 if let Some(plain) = SimilarParams::plain(&query) {
                     prop_assert_eq!(format!("{:?}", Some(plain)), format!("{read:?}"), "{}", query);
                 }

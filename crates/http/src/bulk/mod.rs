@@ -30,8 +30,8 @@ use super::State;
 use super::documents::count_refused;
 use super::error::Problem;
 use super::idempotency::IdempotencyKey;
-use super::wire::{LineOut, Summary, SummaryOut, in_form};
-use lookalike_hash::{CollectionName, HashForm};
+use super::wire::{HashFormat, LineOut, Summary, SummaryOut};
+use lookalike_hash::CollectionName;
 use lookalike_keys::Bucket;
 use lookalike_run::call::{Call, Reserved, for_call};
 use lookalike_service::{Added, Admission, Match, Neighbours, Patience, Prepared, Service, StoreRule};
@@ -60,7 +60,7 @@ pub(super) struct Destination {
     /// Whether the answer lists all errors.
     pub(super) all_errors: bool,
     /// The form of hashes.
-    pub(super) form: Option<HashForm>,
+    pub(super) form: Option<HashFormat>,
     /// What the ids of documents without ids follow from.
     pub(super) idempotency: IdempotencyKey,
     /// The time after which no part of an array is written, and the error of these parts. A stream has none:
@@ -115,7 +115,7 @@ pub(super) fn respond(
 ) -> Result<Response, Problem> {
     // Checked before the status is sent: a missing collection is a 404, not a stream of errors.
     into.state.service.admit_stream(&into.collection)?;
-    let (at_a_time, form, all_errors) = (enough(&into.state.service) + 1, into.form, into.all_errors);
+    let (at_a_time, all_errors) = (enough(&into.state.service) + 1, into.all_errors);
     let shared = Arc::new(into);
     let (preparing, call) = (Arc::clone(&shared), Call::current());
     let results = chunks
@@ -123,7 +123,7 @@ pub(super) fn respond(
         .buffered(at_a_time)
         .then(move |prepared| submit(Arc::clone(&shared), prepared))
         .buffered(STORING_CHUNKS);
-    Ok(framed(results, framing, all_errors, form))
+    Ok(framed(results, framing, all_errors))
 }
 
 type PreparedLine = (u64, Result<Prepared, Problem>);
@@ -190,7 +190,7 @@ async fn submit(into: Arc<Destination>, chunk: PreparedChunk) -> BoxFuture<'stat
                         let stored: Vec<Added> = added.iter().flatten().cloned().collect();
                         let mut similar = neighbours(&into, &stored, &mut reserved).await.into_iter();
                         results.extend(numbers.into_iter().zip(added).map(|(n, added)| match added {
-                            Ok(added) => LineOut::added(n, added, similar.next().flatten()),
+                            Ok(added) => LineOut::added(n, added, similar.next().flatten(), into.form),
                             Err(error) => LineOut::failed(n, &error.into()),
                         }));
                         in_order(results, reserved)
@@ -290,7 +290,6 @@ fn framed(
     results: impl Stream<Item = ChunkResults> + Send + 'static,
     framing: Framing,
     all_errors: bool,
-    form: Option<HashForm>,
 ) -> Response {
     let summary = Arc::new(Mutex::new(Summary::default()));
     let counting = Arc::clone(&summary);
@@ -306,7 +305,7 @@ fn framed(
             if framing == Framing::Array && std::mem::replace(&mut has_listed, true) {
                 out.push(b',');
             }
-            in_form(form, || write_line(&mut out, line));
+            write_line(&mut out, line);
         }
         reserved.shrink_to(out.capacity());
         Ok::<_, Infallible>(reserved.bytes_of(out))

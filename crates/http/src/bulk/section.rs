@@ -11,8 +11,8 @@ use std::sync::Arc;
 use super::super::encoding::undeclared;
 use super::super::error::{Code, Problem};
 use super::super::parse::parse_object;
-use super::super::wire::{DocumentIn, ExportHeader, in_form};
-use lookalike_hash::{CollectionName, HashForm};
+use super::super::wire::{DocumentIn, ExportHeader, HashFormat};
+use lookalike_hash::CollectionName;
 use lookalike_service::{Content, Limits, Offered, Service};
 
 /// Returns the section that a line begins; `None` if it is no header.
@@ -22,7 +22,7 @@ pub(crate) type Headers = Box<dyn Fn(&[u8]) -> Option<Result<Section, Problem>> 
 #[derive(Debug, Default)]
 pub(crate) struct Section {
     pub(super) profile: Option<Arc<str>>,
-    pub(super) form: Option<HashForm>,
+    pub(super) form: Option<HashFormat>,
     /// Why all of them are refused.
     pub(super) refused: Option<Problem>,
     /// Whether the line that begins the section is no header, but the first of its documents.
@@ -51,7 +51,7 @@ pub(crate) fn headers(service: &Arc<Service>, collection: &CollectionName) -> He
                 .and_then(|()| service.check_passages_of(&collection, header.passages));
             let refused = checked.err().filter(|_| !header.may_have_texts());
             Section {
-                form: header.form(),
+                form: header.hash_format,
                 profile: Some(Arc::from(header.profile)),
                 refused: refused
                     .map(|error| Problem::from(error).within(&format!("/{}", ExportHeader::MEMBER))),
@@ -66,14 +66,13 @@ impl Section {
     pub(super) fn document(
         &self,
         line: &[u8],
-        form: Option<HashForm>,
+        form: Option<HashFormat>,
         limits: &Limits,
     ) -> Result<Offered, Problem> {
         if let Some(problem) = &self.refused {
             return Err(problem.clone());
         }
-        let document: DocumentIn = in_form(form.or(self.form), || parse_object(line))?;
-        let mut offered = document.offered(limits)?;
+        let mut offered = parse_object::<DocumentIn>(line)?.offered(form.or(self.form), limits)?;
         if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
             offered.profile = offered.profile.or_else(|| self.profile.clone());
         }
