@@ -75,7 +75,7 @@ impl Growing {
 
 /// An extension of a response whose body has a reservation already.
 #[derive(Clone, Copy)]
-pub struct AlreadyReserved;
+struct AlreadyReserved;
 
 /// Whether memory is reserved for the body of a response.
 pub fn is_counted(response: &Response) -> bool {

@@ -26,7 +26,7 @@ use lookalike_run::call::{self, NoMemory, Reserved};
 use lookalike_wording as wording;
 
 /// The encodings that are decompressed, as in the header `Accept-Encoding` of an answer.
-pub const KNOWN: &str = "gzip, zstd";
+pub(crate) const KNOWN: &str = "gzip, zstd";
 /// Maximum bytes that are decompressed at a time.
 const PART: usize = 64 << 10;
 /// Number of parts after which other tasks of the thread have their turn.

@@ -129,7 +129,7 @@ impl Code {
 
 /// A field or parameter that is wrong.
 #[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct FieldProblem {
+struct FieldProblem {
     /// JSON pointer to the field in the body, such as `/queries/0/k`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pointer: Option<String>,

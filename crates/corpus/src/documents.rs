@@ -58,7 +58,7 @@ impl Documents {
     }
 
     /// Adds a document under a name, by which decisions call it. All documents have names, or none has.
-    pub fn push_named(&mut self, name: u32, print: &Print) -> u32 {
+    pub(crate) fn push_named(&mut self, name: u32, print: &Print) -> u32 {
         self.names.get_or_insert_default().push(name);
         self.push(print)
     }

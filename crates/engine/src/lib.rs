@@ -101,7 +101,8 @@ pub use lookalike_store::{Digest, Loss, LostPart, Rank, Row, StoreSettings, Veri
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;
 pub use pairs::{DocumentPair, Pairs};
-pub use passages::{BOILERPLATE, blank, ranges, rank};
+use passages::BOILERPLATE;
+pub use passages::{blank, ranges, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use reindex::{Followed, Reindex};

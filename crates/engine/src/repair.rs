@@ -34,7 +34,7 @@ pub struct RepairReport {
     /// Damage that lost no rows, as far as can be determined.
     pub doubts: Vec<String>,
     /// Whether the lists of files are intact, so that only `losses` are lost.
-    pub is_proven: bool,
+    is_proven: bool,
     /// The lost parts.
     pub losses: Vec<Loss>,
     /// The collections by their ids.

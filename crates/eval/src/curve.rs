@@ -139,7 +139,7 @@ impl Curve {
     /// The expected number of wrong neighbours of a query among `documents` documents, if other documents
     /// resemble the negative pairs here. The second value is true if there are fewer than three wrong
     /// pairs, so that the number is only an upper bound.
-    pub fn false_neighbours(&self, k: u32, documents: f64) -> (f64, bool) {
+    pub(crate) fn false_neighbours(&self, k: u32, documents: f64) -> (f64, bool) {
         let pairs = self.negative.max(1) as f64;
         let wrong = self.at(k).wrong;
         let few = wrong < FEW;
@@ -152,7 +152,7 @@ impl Curve {
     /// extrapolation starts at the smallest larger distance with enough wrong pairs, and assumes that their
     /// number decreases by a constant ratio towards smaller distances. It actually decreases faster, so the
     /// result is an overestimate. `None` if there are too few wrong pairs at all distances.
-    pub fn extrapolated_false_neighbours(&self, k: u32, documents: f64) -> Option<f64> {
+    pub(crate) fn extrapolated_false_neighbours(&self, k: u32, documents: f64) -> Option<f64> {
         let (counted, few) = self.false_neighbours(k, documents);
         if !few {
             return Some(counted);

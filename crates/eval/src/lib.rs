@@ -34,9 +34,9 @@ pub use edits::{EDITS, Edit, with_edits};
 pub use labels::{Judged, Labels, Pair};
 pub use near::{Near, Readings, families};
 pub use of_text::at_own_k;
-pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
+pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected};
 pub use read::{ReadError, read_set, read_texts, set_name};
-pub use recommend::{Recommendation, recommend};
+pub use recommend::Recommendation;
 pub use report::{recommended_text, report};
 pub use sample::Sample;
 pub use signed::{MeasuredSigned, measure_signed, signed_table};
@@ -70,7 +70,7 @@ pub struct Measured {
     /// The right and wrong pairs at each k.
     pub curve: Curve,
     /// The same for the pairs without a short text.
-    pub curve_without_short: Curve,
+    curve_without_short: Curve,
     /// The same by the second reading of the labels, if there are disputed pairs.
     pub second_reading: Option<Curve>,
     /// The quality if each text is looked up with its own k, if that depends on the text.

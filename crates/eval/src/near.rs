@@ -82,7 +82,7 @@ impl Near {
 
     /// The pairs of an index of signatures of so many cells. `near` has the pairs that the index finds, and
     /// their distances; `stored` is the number of texts in it.
-    pub fn of_signatures(cells: u32, set: &Set, stored: usize, near: &[(Pair, u32)]) -> Near {
+    pub(crate) fn of_signatures(cells: u32, set: &Set, stored: usize, near: &[(Pair, u32)]) -> Near {
         let curve = |labels: &Labels| Curve::of_found(cells, near, labels, stored);
         let curves = Readings { strict: curve(&set.labels), lenient: curve(&set.labels.second_reading()) };
         let reach = curves.strict.reach(LISTED);

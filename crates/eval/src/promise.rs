@@ -119,7 +119,7 @@ pub fn expected(near: &Near, assumed: Assumed, seed: u64) -> Vec<Expected> {
 }
 
 /// The largest k at which the lower end of precision keeps the promise.
-pub fn largest_kept(expected: &[Expected]) -> Option<&Expected> {
+pub(crate) fn largest_kept(expected: &[Expected]) -> Option<&Expected> {
     expected.iter().rev().find(|expected| expected.keeps())
 }
 

@@ -32,7 +32,7 @@ pub struct Recommendation {
 /// independent texts. If two recalls differ by less than half a percentage point, the narrower hash wins.
 ///
 /// `measured` has one list for each set, with the same profiles in the same order.
-pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommendation> {
+pub(crate) fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommendation> {
     let of = |at: usize| -> Option<Recommendation> {
         let sets: Vec<&Measured> = measured.iter().map(|set| &set[at]).collect();
         let is_admissible = |k: u32| {

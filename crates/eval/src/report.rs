@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-use super::{Measured, Set, recommend};
+use super::recommend::recommend;
+use super::{Measured, Set};
 use lookalike_wording::counted;
 
 /// The numbers of documents for which false neighbours are reported, and their names.

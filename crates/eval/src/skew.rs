@@ -17,7 +17,7 @@ pub struct Skew {
     /// all blocks, times 65,536. 1 for evenly distributed hashes.
     pub collision_factor: f64,
     /// The same for the worst block.
-    pub worst_block: f64,
+    pub(crate) worst_block: f64,
 }
 
 /// The skew of the hashes for which `taken` is true.

@@ -64,7 +64,7 @@ pub struct Record {
 
 /// What a record is for a corpus.
 #[derive(Debug)]
-pub enum Holds {
+pub(crate) enum Holds {
     /// A document: the name of its field, `html` or `text`, and the content.
     Document {
         /// The name of the field.
@@ -182,7 +182,7 @@ impl Record {
     }
 
     /// What the record is.
-    pub fn holds(&self) -> Holds {
+    pub(crate) fn holds(&self) -> Holds {
         let content = match self.kind.as_str() {
             "warcinfo" | "request" | "metadata" => return Holds::Nothing,
             "response" | "resource" | "conversion" | "continuation" => self.content(),

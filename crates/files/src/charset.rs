@@ -47,13 +47,13 @@ pub fn doubts(charset: &CharsetOf) -> String {
 
 /// The bytes of a file in UTF-8, without a byte order mark. Only what the reader has in its buffer is looked
 /// at, so that a slow standard input is not waited for.
-pub fn in_utf8<'a>(read: Reading<'a>, named: Option<&'static Encoding>) -> io::Result<Reading<'a>> {
+pub(crate) fn in_utf8<'a>(read: Reading<'a>, named: Option<&'static Encoding>) -> io::Result<Reading<'a>> {
     let (read, (encoding, _), _) = begun(read, named)?;
     Ok(decoded(read, encoding, None))
 }
 
 /// A file read as UTF-8, with the bytes that it has.
-pub struct InUtf8<'a> {
+pub(crate) struct InUtf8<'a> {
     /// The file in UTF-8, without its byte order mark.
     pub read: Reading<'a>,
     /// The charset of the file.
@@ -67,7 +67,7 @@ pub struct InUtf8<'a> {
 }
 
 /// The same as [`in_utf8`], with the bytes of the file if they are kept.
-pub fn with_originals<'a>(
+pub(crate) fn with_originals<'a>(
     read: Reading<'a>,
     named: Option<&'static Encoding>,
     are_kept: bool,
@@ -121,7 +121,7 @@ pub fn ascii_in(encoding: &'static Encoding, text: &[u8]) -> Vec<u8> {
 }
 
 /// The bytes of a file that is read as UTF-8, in their order.
-pub struct Originals {
+pub(crate) struct Originals {
     /// Those that were read and not taken.
     kept: Rc<RefCell<BytesMut>>,
     /// Decodes what is taken, a second time.
@@ -130,7 +130,7 @@ pub struct Originals {
 
 impl Originals {
     /// Takes the bytes that became the next `count` bytes of UTF-8, which end with a character.
-    pub fn take(&mut self, count: usize) -> Bytes {
+    pub(crate) fn take(&mut self, count: usize) -> Bytes {
         let mut kept = self.kept.borrow_mut();
         let (mut end, mut rest, mut text) = (0, count, [0; 4 << 10]);
         while rest > 0 && end < kept.len() {

@@ -81,7 +81,7 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// If it is none, or an object in it has two members of one name.
-    pub fn of_json(bytes: &'a [u8], encoding: &'static Encoding) -> Result<Fields<'a>, Unread> {
+    pub(crate) fn of_json(bytes: &'a [u8], encoding: &'static Encoding) -> Result<Fields<'a>, Unread> {
         let text = valid(bytes, encoding)?.trim_start_matches('\u{feff}');
         let all = members(text).map_err(|error| fault(text, &error))?;
         match repeated(text) {

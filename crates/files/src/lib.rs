@@ -36,8 +36,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
-pub use archive::{Holds, Part, Piece, Record, archive};
-pub use charset::{InUtf8, Originals, ascii_in, charset, doubts, in_utf8, with_originals};
+pub use archive::{Part, Piece, Record, archive};
+use charset::{InUtf8, Originals, in_utf8, with_originals};
+pub use charset::{ascii_in, charset, doubts};
 pub use cut::{Cut, Event, How, Wants, broken, check_columns};
 pub use failure::Failure;
 pub use fields::{Fields, Value, check_characters, members, missing, quoted};

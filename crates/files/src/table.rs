@@ -101,7 +101,7 @@ impl<'a> Table<'a> {
 
     /// The same table, whose rows have these bytes of the file.
     #[must_use]
-    pub fn with_originals(mut self, mut originals: Option<Originals>) -> Table<'a> {
+    pub(crate) fn with_originals(mut self, mut originals: Option<Originals>) -> Table<'a> {
         if let Some(originals) = &mut originals {
             self.header = originals.take(self.header.len()).to_vec();
         }
@@ -122,7 +122,7 @@ impl<'a> Table<'a> {
     ///
     /// # Errors
     /// If no row can follow.
-    pub fn next_row(&mut self) -> io::Result<Option<Row>> {
+    pub(crate) fn next_row(&mut self) -> io::Result<Option<Row>> {
         let line = self.rows.position().line() + self.lines_before;
         let mut cells = StringRecord::new();
         let read = self.rows.read_record(&mut cells);

@@ -42,7 +42,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`KeyError`] if it cannot be read.
-    pub fn read_again(&self) -> Result<(), KeyError> {
+    fn read_again(&self) -> Result<(), KeyError> {
         if let Some(keys) = self.file.read()? {
             let held = self.keys();
             let keys = with_buckets(keys, held.as_ref().map_or(&[], |held| held.as_slice()));

@@ -49,7 +49,7 @@ impl Digest {
 
     /// What must be added to `other` for this one.
     #[must_use]
-    pub fn minus(self, other: Digest) -> Digest {
+    pub(crate) fn minus(self, other: Digest) -> Digest {
         Digest(self.0.wrapping_sub(other.0))
     }
 }
