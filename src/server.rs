@@ -22,22 +22,22 @@ use futures::FutureExt;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use crate::call::{Accountant, Ceiling};
 use crate::config::Settings;
-use crate::replicas::{ReplicaError, Replicas};
+use lookalike_replica::{ReplicaError, Replicas};
+use lookalike_run::call::{Accountant, Ceiling};
 
-use crate::engine::{
+use crate::telemetry::Metrics;
+use lookalike_engine::{
     CheckpointPolicy, CollectionSettings, Engine, EngineError, EngineSettings, Membership, OpenError,
     Progress, StoreSettings,
 };
-use crate::http;
-use crate::ids::{CollectionName, DocumentId};
-use crate::keys::{KeyError, KeyFile, Keyring};
-use crate::machine;
-use crate::pool::{CpuPool, PoolLimits};
-use crate::profiles::{self, ProfilesError};
-use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
-use crate::telemetry::Metrics;
+use lookalike_hash::{CollectionName, DocumentId};
+use lookalike_http as http;
+use lookalike_keys::{KeyError, KeyFile, Keyring};
+use lookalike_run::machine;
+use lookalike_run::pool::{CpuPool, PoolLimits};
+use lookalike_service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
+use lookalike_text::profiles::{self, ProfilesError};
 
 /// The interval at which recorded metrics are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(2);

@@ -11,8 +11,8 @@
 mod inputs;
 
 use inputs::Inputs;
-use lookalike::fingerprint::{Containment, FeatureComparison, Profile};
-use lookalike::text::{main_text, memory_for_page, word_diff};
+use lookalike_text::fingerprint::{Containment, FeatureComparison, Profile};
+use lookalike_text::{main_text, memory_for_page, word_diff};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]

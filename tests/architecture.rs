@@ -8,17 +8,10 @@ use std::path::{Path, PathBuf};
 /// The modules that each module of `src` may import, beside the crates, whose arrows Cargo enforces. A new
 /// row or edge is a decision: change this table and give the reason in `ARCHITECTURE.md`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
-    ("random", &[]),
-    ("replicas", &["client"]),
-    ("eval", &["random"]),
-    ("service", &["eval"]),
-    ("keys", &[]),
-    ("client", &[]),
-    ("http", &["keys", "service", "replicas"]),
     ("config", &[]),
     ("telemetry", &[]),
-    ("server", &["replicas", "service", "keys", "http", "config", "telemetry"]),
-    ("cli", &["config", "telemetry", "server", "http", "eval", "keys", "client"]),
+    ("server", &["config", "telemetry"]),
+    ("cli", &["config", "telemetry", "server"]),
     ("main", &["cli"]),
 ];
 
@@ -64,14 +57,6 @@ fn module_of(path: &Path) -> Option<&str> {
     inside(path).strip_prefix("src/")?.split(['/', '.']).next()
 }
 
-/// The modules of crates that the library re-exports.
-fn re_exported() -> BTreeSet<String> {
-    let library =
-        files_in("src", &["rs"]).into_iter().find(|(path, _)| path.ends_with("src/lib.rs")).unwrap().1;
-    let names = library.lines().filter_map(|line| line.strip_prefix("pub use lookalike_")?.strip_suffix(';'));
-    names.map(|name| name.rsplit([' ', ':']).next().unwrap().to_owned()).collect()
-}
-
 /// The modules that a source names: after `crate::`, alone or in braces, and after `lookalike::` in the
 /// binary.
 fn named_modules(source: &str) -> Vec<String> {
@@ -105,7 +90,6 @@ fn named_modules(source: &str) -> Vec<String> {
 
 #[test]
 fn modules_import_only_what_the_table_allows() {
-    let of_crates = re_exported();
     let mut wrong = Vec::new();
     let mut edges = 0;
     for (path, source) in sources() {
@@ -116,12 +100,12 @@ fn modules_import_only_what_the_table_allows() {
         };
         for named in named_modules(&source) {
             edges += 1;
-            if named != module && !of_crates.contains(&named) && !allowed.contains(&named.as_str()) {
+            if named != module && !allowed.contains(&named.as_str()) {
                 wrong.push(format!("{} imports {named}, which {module} may not", path.display()));
             }
         }
     }
-    assert!(edges > 100, "only {edges} imports were found: the test does not parse them");
+    assert!(edges > 10, "only {edges} imports were found: the test does not parse them");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

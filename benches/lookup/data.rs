@@ -1,6 +1,6 @@
 //! Seeded hashes and queries, the same in every run.
 
-use lookalike::random::Random;
+use lookalike_eval::random::Random;
 
 /// Evenly spread numbers, by their seed.
 pub struct Even(Random);

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
-use lookalike::corpus::{Documents, Kept, Print};
-use lookalike::fingerprint::Profile;
-use lookalike::ids::{Hash, U256, Width};
-use lookalike::machine::thread_time;
+use lookalike_corpus::{Documents, Kept, Print};
+use lookalike_hash::{Hash, U256, Width};
+use lookalike_run::machine::thread_time;
+use lookalike_text::fingerprint::Profile;
 
 use crate::rounds::{ROUNDS, median, ratio, take_turns};
 

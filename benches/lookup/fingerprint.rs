@@ -8,8 +8,8 @@ use std::path::Path;
 
 use flate2::read::GzDecoder;
 use jieba_rs::Jieba;
-use lookalike::fingerprint::Profile;
-use lookalike::machine::thread_time;
+use lookalike_run::machine::thread_time;
+use lookalike_text::fingerprint::Profile;
 
 use crate::rounds::{ROUNDS, median};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
-use lookalike::fingerprint::Profile;
+use lookalike_text::fingerprint::Profile;
 
 use crate::rounds::{median, ratio, take_turns};
 use crate::server::Server;

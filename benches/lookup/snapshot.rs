@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookalike::ids::{CollectionId, Hash, Sequence, Width};
-use lookalike::index::{Filed, HashIndex, Index, Progress};
-use lookalike::snapshot::{self, Content, Section};
+use lookalike_hamming::snapshot::{self, Content, Section};
+use lookalike_hamming::{Filed, HashIndex, Index, Progress};
+use lookalike_hash::{CollectionId, Hash, Sequence, Width};
 
 use crate::index::data::{self, Spread};
 
@@ -108,7 +108,7 @@ fn inserted(path: &Path) -> Arc<dyn HashIndex> {
     let mut head = [0];
     file.read_exact(&mut head).expect("it begins with the width");
     let width = Width::from_bits(head[0].into()).expect("a width");
-    let index = lookalike::index::of_width(width);
+    let index = lookalike_hamming::of_width(width);
     let mut chunk = vec![0; CHUNK * width.bytes()];
     loop {
         let mut length = 0;

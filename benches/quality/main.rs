@@ -20,14 +20,14 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, ValueEnum};
 use flate2::read::MultiGzDecoder;
-use lookalike::eval::{
+use lookalike_eval::{
     ALIKE, CANDIDATES, Measured, MeasuredSigned, Set, measure, measure_signed, read_set, read_texts, report,
     set_aside_copies, set_name, signed_table,
 };
-use lookalike::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts};
-use lookalike::machine::thread_time;
-use lookalike::profiles;
-use lookalike::text::{decode, main_text, visible_text};
+use lookalike_run::machine::thread_time;
+use lookalike_text::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts};
+use lookalike_text::profiles;
+use lookalike_text::{decode, main_text, visible_text};
 use serde::Deserialize;
 
 use measures::by_kind::{by_kind, kinds_table};

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
 use libfuzzer_sys::fuzz_target;
-use lookalike::backup::{self, BackupError, Item};
+use lookalike_store::backup::{self, BackupError, Item};
 use xxhash_rust::xxh3::xxh3_64;
 
 fn read(tar: &[u8]) {

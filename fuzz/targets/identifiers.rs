@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use lookalike::fingerprint::{Profile, Status};
-use lookalike::ids::{CollectionName, DocumentId, Hash};
+use lookalike_hash::{CollectionName, DocumentId, Hash};
+use lookalike_text::fingerprint::{Profile, Status};
 
 fuzz_target!(|bytes: &[u8]| {
     let text = String::from_utf8_lossy(bytes);

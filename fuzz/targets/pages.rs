@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use lookalike::text::{decode, main_text, visible_text};
+use lookalike_text::{decode, main_text, visible_text};
 
 fuzz_target!(|bytes: &[u8]| {
     let page = String::from_utf8_lossy(bytes);

@@ -4,7 +4,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use lookalike::{config, keys::KeyFile, profiles};
+use lookalike::config;
+use lookalike_keys::KeyFile;
+use lookalike_text::profiles;
 use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {

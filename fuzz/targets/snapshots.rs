@@ -5,7 +5,8 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use lookalike::{index::Progress, snapshot};
+use lookalike_hamming::Progress;
+use lookalike_hamming::snapshot;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
 

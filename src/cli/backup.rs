@@ -11,8 +11,8 @@ use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use super::output::{self, Output};
 use super::restore;
-use crate::ids::CollectionName;
-use crate::wording::counted;
+use lookalike_hash::CollectionName;
+use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArguments {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Failure;
-use crate::client::{Client, ClientError, Trust};
-use crate::ids::CollectionName;
+use lookalike_client::{Client, ClientError, Trust};
+use lookalike_hash::CollectionName;
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct Server {

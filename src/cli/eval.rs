@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
-use crate::eval::{
+use lookalike_eval::{
     ALIKE, Assumed, CANDIDATES, CERTAIN, Candidate, Labels, Measured, MeasuredSigned, Set, measure,
     measure_signed, promised_table, read_set, read_texts, recommended_text, report, set_aside_copies,
     set_name, signed_table, svg, with_edits,
 };
-use crate::fingerprint::{Profile, Profiles, check_takes_texts};
-use crate::machine::thread_time;
-use crate::profiles;
-use crate::wording::counted;
+use lookalike_run::machine::thread_time;
+use lookalike_text::fingerprint::{Profile, Profiles, check_takes_texts};
+use lookalike_text::profiles;
+use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct EvalArguments {

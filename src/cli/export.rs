@@ -10,9 +10,9 @@ use reqwest::Method;
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use super::output::{self, Output};
-use crate::http::ExportHeader;
-use crate::ids::{CollectionName, HashForm};
-use crate::wording::counted;
+use lookalike_hash::{CollectionName, HashForm};
+use lookalike_http::ExportHeader;
+use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArguments {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::Failure;
-use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
-use crate::http::CharsetOut;
-use crate::ids::HashForm;
-use crate::profiles;
-use crate::text::{CharsetOf, Decoded, PageText, decode, page_text};
-use crate::wording::counted;
 use lookalike_files::{Format, doubts, is_tar, unpacked, wrong};
+use lookalike_hash::HashForm;
+use lookalike_http::CharsetOut;
+use lookalike_text::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
+use lookalike_text::profiles;
+use lookalike_text::{CharsetOf, Decoded, PageText, decode, page_text};
+use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {

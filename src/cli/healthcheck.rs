@@ -16,8 +16,8 @@ use reqwest::Method;
 use super::Failure;
 use super::client::{Access, Server};
 use super::serve::ServeArguments;
-use crate::client::{Client, Trust};
 use crate::config::Settings;
+use lookalike_client::{Client, Trust};
 
 #[derive(Debug, Args)]
 pub(super) struct HealthcheckArguments {

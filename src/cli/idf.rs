@@ -11,9 +11,9 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use super::Failure;
-use crate::features::{Cutter, StopWords, WordPlan};
-use crate::text::{Dictionary, Edition, normalise};
-use crate::wording::{counted, plain};
+use lookalike_text::features::{Cutter, StopWords, WordPlan};
+use lookalike_text::{Dictionary, Edition, normalise};
+use lookalike_wording::{counted, plain};
 
 #[derive(Debug, Args)]
 pub(super) struct IdfArguments {

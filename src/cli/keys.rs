@@ -10,9 +10,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::Failure;
 use super::client::collection_name;
 use super::serve::ServeArguments;
-use crate::ids::CollectionName;
-use crate::keys::{Key, KeyError, KeyFile, Role, Scope};
 use crate::server::key_file;
+use lookalike_hash::CollectionName;
+use lookalike_keys::{Key, KeyError, KeyFile, Role, Scope};
 
 #[derive(Debug, Args)]
 pub(super) struct KeysArguments {

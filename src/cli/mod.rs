@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use crate::wording::plain;
+use lookalike_wording::plain;
 
 /// Exact near-duplicate lookup over HTTP.
 #[derive(Debug, Parser)]
@@ -204,5 +204,5 @@ fn printable(text: &str) -> Cow<'_, str> {
 
 fn print_contract() -> Result<(), Failure> {
     use std::io::Write;
-    Ok(std::io::stdout().write_all(crate::http::openapi_yaml().as_bytes())?)
+    Ok(std::io::stdout().write_all(lookalike_http::openapi_yaml().as_bytes())?)
 }

@@ -10,10 +10,10 @@ use super::Failure;
 use super::fingerprint::profile;
 use super::serve::open_code;
 use crate::config::Settings;
-use crate::engine::{self, LostPart, RepairReport, RepairedCollection};
-use crate::ids::CollectionId;
 use crate::server;
-use crate::wording::counted;
+use lookalike_engine::{self, LostPart, RepairReport, RepairedCollection};
+use lookalike_hash::CollectionId;
+use lookalike_wording::counted;
 
 /// Exit code of a repair that did not recover everything, or cannot prove that it did.
 const INCOMPLETE: u8 = 3;

@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
-use crate::backup::{self, BackupError, Summary};
-use crate::client::ClientError;
-use crate::ids::CollectionName;
-use crate::wording::counted;
+use lookalike_client::ClientError;
+use lookalike_hash::CollectionName;
+use lookalike_store::backup::{self, BackupError, Summary};
+use lookalike_wording::counted;
 
 /// Exit code for data that is damaged or too new.
 const DATA: u8 = 65;

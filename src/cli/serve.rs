@@ -11,10 +11,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use crate::config::{self, Given, Settings};
-use crate::engine::OpenError;
 use crate::server::{self, ServerError, Stop};
-use crate::store::StoreError;
 use crate::telemetry::{self, LogFormat, TracesTo};
+use lookalike_engine::OpenError;
+use lookalike_store::StoreError;
 
 /// How long the runtime waits at exit for threads that are still working.
 const LAST_WAIT: Duration = Duration::from_secs(2);

@@ -7,8 +7,8 @@ use clap::Args;
 
 use super::Failure;
 use super::serve::open_code;
-use crate::engine;
-use crate::wording::counted;
+use lookalike_engine as engine;
+use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArguments {

@@ -8,8 +8,8 @@ use clap::Args;
 
 use super::Failure;
 use super::fingerprint::profile;
-use crate::fingerprint::{Ballot, GivenFeature, Voted};
-use crate::ids::HashForm;
+use lookalike_hash::HashForm;
+use lookalike_text::fingerprint::{Ballot, GivenFeature, Voted};
 
 #[derive(Debug, Args)]
 pub(super) struct VoteArguments {

@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::{ConfigError, Given, Origin};
 use super::keys;
 use super::layers::Entry;
-use crate::wording::plain;
+use lookalike_wording::plain;
 
 /// The maximum size of the file in bytes.
 const MAX_BYTES: u64 = 1 << 20;

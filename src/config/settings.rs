@@ -305,7 +305,7 @@ impl Default for Collection {
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
     /// A filter in the syntax of `tracing`'s `EnvFilter`, not empty: `info`, or
-    /// `info,lookalike::http=debug`.
+    /// `info,lookalike_http=debug`.
     pub level: String,
     /// The format of a line.
     pub format: LogFormat,

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::{ServerError, drain, engine_settings};
 use crate::config::{Settings, SharedLogUrl};
-use crate::engine::{Engine, Progress};
-use crate::log::etcd::{ClientCertificate, Credentials};
-use crate::machine;
-use crate::pool::CpuPool;
-use crate::replicas::{ReplicaSettings, Replicas};
+use lookalike_engine::{Engine, Progress};
+use lookalike_log::etcd::{ClientCertificate, Credentials};
+use lookalike_replica::{ReplicaSettings, Replicas};
+use lookalike_run::machine;
+use lookalike_run::pool::CpuPool;
 
 /// Opens the engine, waits until it has the whole log, and compares it with the other servers. If the log
 /// does not reach back to its position, or its data were found to differ, it copies those of another server

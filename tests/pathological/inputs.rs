@@ -4,7 +4,7 @@
 
 use std::io::{Read, Write};
 
-use lookalike::fingerprint::Profiles;
+use lookalike_text::fingerprint::Profiles;
 
 const SHORT_PARAGRAPH: &str = "<p>a, b, c, d, e, f, g, h, i, j, k, l, m, n</p>";
 const IMAGE: &str = "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>";
@@ -37,7 +37,7 @@ gram_step = 1
 pub fn profiles() -> Profiles {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(MOST_FEATURES.as_bytes()).unwrap();
-    lookalike::profiles::load(Some(file.path())).unwrap()
+    lookalike_text::profiles::load(Some(file.path())).unwrap()
 }
 
 /// Inputs of about a given size.

@@ -1,6 +1,6 @@
 //! Texts that are cut and edited to measure profiles: each edit does what it is called.
 
-use lookalike::fingerprint::Profile;
+use lookalike_text::fingerprint::Profile;
 
 use crate::measures::kinds::{EDIT_KINDS, Editable, Kind, SPELLING_KINDS};
 use crate::measures::one_word::{

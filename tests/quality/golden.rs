@@ -6,8 +6,8 @@
 
 use std::fs;
 
-use lookalike::features::HashFunction;
-use lookalike::fingerprint::{Profile, Status, simhash_of};
+use lookalike_text::features::HashFunction;
+use lookalike_text::fingerprint::{Profile, Status, simhash_of};
 use serde_json::Value as Json;
 
 use crate::shared;
@@ -188,5 +188,5 @@ fn with_top(top: &str) -> &'static Profile {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("profiles.toml");
     fs::write(&path, format!("[golden]\nlike = \"cppjieba\"\ntop = {top}\n")).unwrap();
-    lookalike::profiles::load(Some(&path)).unwrap().named("golden").unwrap()
+    lookalike_text::profiles::load(Some(&path)).unwrap().named("golden").unwrap()
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 
 use flate2::read::GzDecoder;
-use lookalike::fingerprint::Profile;
+use lookalike_text::fingerprint::Profile;
 use serde_json::Value as Json;
 
 use crate::shared;

@@ -1,7 +1,7 @@
 //! What is measured of profiles, on small sets with known results.
 
-use lookalike::eval::{Judged, Labels, Set};
-use lookalike::fingerprint::{Banding, MinHash, Profile};
+use lookalike_eval::{Judged, Labels, Set};
+use lookalike_text::fingerprint::{Banding, MinHash, Profile};
 
 use crate::measures::by_kind::by_kind;
 use crate::measures::containment::containment_table;

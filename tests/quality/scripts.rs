@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 
 use flate2::read::GzDecoder;
-use lookalike::text::simplified;
+use lookalike_text::simplified;
 use serde_json::Value as Json;
 
 use crate::shared;

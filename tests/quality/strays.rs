@@ -1,7 +1,7 @@
 //! One stray byte in a page or a text changes its fingerprint by a few bits at most, wherever it is.
 
-use lookalike::fingerprint::Profile;
-use lookalike::text::{decode, main_text};
+use lookalike_text::fingerprint::Profile;
+use lookalike_text::{decode, main_text};
 
 use crate::languages::texts;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use lookalike::log::etcd::EtcdLog;
-use lookalike::log::{Entry, Log, LogError, Position};
+use lookalike_log::etcd::EtcdLog;
+use lookalike_log::{Entry, Log, LogError, Position};
 
 /// How an append ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

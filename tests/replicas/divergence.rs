@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lookalike::ids::DocumentId;
-use lookalike::store::{Store, StoreSettings};
+use lookalike_hash::DocumentId;
+use lookalike_store::{Store, StoreSettings};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

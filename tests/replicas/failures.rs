@@ -10,8 +10,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
-use lookalike::log::etcd::EtcdLog;
-use lookalike::log::{Entry, Log, LogError, Position};
+use lookalike_log::etcd::EtcdLog;
+use lookalike_log::{Entry, Log, LogError, Position};
 use tokio::time::sleep;
 
 use crate::appends::{History, append_until, read};

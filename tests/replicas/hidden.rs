@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike::store::{Store, StoreSettings};
+use lookalike_store::{Store, StoreSettings};
 use serde_json::{Value, json};
 
 use super::etcd;

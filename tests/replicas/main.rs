@@ -29,7 +29,7 @@ mod speed;
 
 use std::time::Duration;
 
-use lookalike::log::etcd::{EtcdLog, EtcdSettings};
+use lookalike_log::etcd::{EtcdLog, EtcdSettings};
 use server::etcd;
 
 /// Long enough for every outage in these tests.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
-use lookalike::log::{Log, LogError, MAX_PAYLOAD, Position};
+use lookalike_log::{Log, LogError, MAX_PAYLOAD, Position};
 
 use crate::appends::{History, append_until, read};
 use crate::etcd::{self, Etcd};

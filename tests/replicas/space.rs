@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use lookalike::log::etcd::EtcdLog;
-use lookalike::log::{Log, LogError, Position};
+use lookalike_log::etcd::EtcdLog;
+use lookalike_log::{Log, LogError, Position};
 
 use crate::appends::read;
 use crate::etcd::{self, Etcd};

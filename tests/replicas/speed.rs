@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream;
-use lookalike::log::etcd::EtcdLog;
-use lookalike::log::{Log, MAX_PAYLOAD, Position};
+use lookalike_log::etcd::EtcdLog;
+use lookalike_log::{Log, MAX_PAYLOAD, Position};
 
 use crate::etcd::Etcd;
 use crate::{PATIENT, connect};

@@ -67,7 +67,7 @@ fn fingerprint_prints_what_the_library_computes() {
     fs::write(&good, words).unwrap();
     fs::write(&short, "hello").unwrap();
     fs::write(&bad, [0xff, 0xfe]).unwrap();
-    let expected = lookalike::fingerprint::Profile::default_profile().fingerprint(words).hash;
+    let expected = lookalike_text::fingerprint::Profile::default_profile().fingerprint(words).hash;
     let names = [&good, &short, &bad].map(|path| path.to_str().unwrap());
     let output = command(&[&["fingerprint"], names.as_slice()].concat()).output().unwrap();
     let (out, stderr) = (text(&output.stdout), text(&output.stderr));

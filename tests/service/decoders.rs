@@ -6,12 +6,14 @@
 
 use std::path::Path;
 
-use lookalike::backup::{self, BackupError, Manifest, Writer};
-use lookalike::ids::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
-use lookalike::index::Progress;
-use lookalike::keys::KeyFile;
-use lookalike::store::Row;
-use lookalike::{config, snapshot, text};
+use lookalike::config;
+use lookalike_hamming::Progress;
+use lookalike_hamming::snapshot;
+use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
+use lookalike_keys::KeyFile;
+use lookalike_store::Row;
+use lookalike_store::backup::{self, BackupError, Manifest, Writer};
+use lookalike_text as text;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

@@ -9,8 +9,8 @@ use std::process::Output;
 use flate2::Compression;
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use flate2::write::GzEncoder;
-use lookalike::fingerprint::{Profile, Signature, Sketch};
-use lookalike::ids::{Hash, SignatureShape};
+use lookalike_hash::{Hash, SignatureShape};
+use lookalike_text::fingerprint::{Profile, Signature, Sketch};
 use serde_json::{Value, json};
 
 use crate::server::{Server, command, directory};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
-use lookalike::features::sampled_grams;
-use lookalike::fingerprint::Containment;
+use lookalike_text::features::sampled_grams;
+use lookalike_text::fingerprint::Containment;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -68,13 +68,13 @@ fn expected(
 ) -> BTreeSet<String> {
     let own = sampled_grams(text);
     let all: BTreeMap<&String, Vec<_>> = stored.iter().map(|(id, text)| (id, sampled_grams(text))).collect();
-    let has = |grams: &[lookalike::ids::Gram], hash: u64| grams.iter().any(|gram| gram.hash == hash);
+    let has = |grams: &[lookalike_hash::Gram], hash: u64| grams.iter().any(|gram| gram.hash == hash);
     // Only what the text itself has counts as its boilerplate.
     let common: BTreeSet<u64> = (own.iter().map(|gram| gram.hash))
         .filter(|hash| all.values().filter(|grams| has(grams, *hash)).count() > boilerplate)
         .collect();
     let is_common = |hash: u64| common.contains(&hash);
-    let is_found = |grams: &Vec<lookalike::ids::Gram>| {
+    let is_found = |grams: &Vec<lookalike_hash::Gram>| {
         let shared = own.iter().filter(|gram| !is_common(gram.hash) && has(grams, gram.hash)).count();
         let found = Containment::of_grams(&own, grams, is_common);
         Containment::shares_passage(shared, own.len(), grams.len()) && found.a_in_b.max(found.b_in_a) >= least

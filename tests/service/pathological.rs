@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lookalike::fingerprint::Profile;
-use lookalike::machine::thread_time;
-use lookalike::text::main_text;
+use lookalike_run::machine::thread_time;
+use lookalike_text::fingerprint::Profile;
+use lookalike_text::main_text;
 use serde_json::json;
 
 use crate::inputs::{self, Inputs};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike::backup::{BackupError, Item, LINE_BYTES};
-use lookalike::ids::Mark;
-use lookalike::store::{Row, Store, StoreSettings};
+use lookalike_hash::Mark;
+use lookalike_store::backup::{BackupError, Item, LINE_BYTES};
+use lookalike_store::{Row, Store, StoreSettings};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ async fn content(server: &Server, name: &str) -> Content {
         }
         Ok::<(), BackupError>(())
     };
-    lookalike::backup::read(&tar[..], LINE_BYTES, |_| Ok(()), take).unwrap();
+    lookalike_store::backup::read(&tar[..], LINE_BYTES, |_| Ok(()), take).unwrap();
     content
 }
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use lookalike::backup::{Manifest, Writer};
-use lookalike::ids::{CollectionName, DocumentId, Gram, Hash, Width};
-use lookalike::store::Row;
+use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Width};
+use lookalike_store::Row;
+use lookalike_store::backup::{Manifest, Writer};
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lookalike::ids::SignatureShape;
+use lookalike_hash::SignatureShape;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

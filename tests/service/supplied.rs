@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use lookalike::ids::{Hash, U256, Width};
+use lookalike_hash::{Hash, U256, Width};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use lookalike::ids::U256;
-use lookalike::index::Filed;
+use lookalike_hamming::Filed;
+use lookalike_hash::U256;
 
 use crate::data::Even;
 

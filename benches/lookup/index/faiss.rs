@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-use lookalike::ids::U256;
-use lookalike::index::Index;
+use lookalike_hamming::Index;
+use lookalike_hash::U256;
 use tempfile::NamedTempFile;
 
 use super::data::Hash;

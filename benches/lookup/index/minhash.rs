@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use gaoya::minhash::MinHashIndex;
-use lookalike::ids::{Hash, SignatureShape};
-use lookalike::index::Bands;
+use lookalike_hamming::Bands;
+use lookalike_hash::{Hash, SignatureShape};
 
 use crate::data::Even;
 use crate::rounds::{ROUNDS, median, ratio};

@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike::ids::U256;
-use lookalike::index::{Filed, GROUP, Index, Progress};
+use lookalike_hamming::{Filed, GROUP, Index, Progress};
+use lookalike_hash::U256;
 
 use crate::rounds::{ROUNDS, median, ratio};
 use data::{Hash, Spread};

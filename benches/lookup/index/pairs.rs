@@ -3,8 +3,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use lookalike::ids::Width;
-use lookalike::index::{Index, near_pairs};
+use lookalike_hamming::{Index, near_pairs};
+use lookalike_hash::Width;
 
 use super::data::{self, Hash, Spread};
 use super::{grown, in_groups};

@@ -2,8 +2,8 @@
 #![allow(unsafe_code, reason = "the scan uses the instructions of the machine it finds itself on")]
 
 use dashmap::DashMap;
-use lookalike::ids::Word;
-use lookalike::index::{Filed, Index, Neighbour};
+use lookalike_hamming::{Filed, Index, Neighbour};
+use lookalike_hash::Word;
 
 /// A method of finding the hashes within k of a query.
 pub trait Contender<W> {

@@ -5,10 +5,10 @@
 
 use std::fmt::Write;
 
-use lookalike::eval::{ALIKE, Set, set_aside_copies};
-use lookalike::fingerprint::{Profile, Signed, Status};
-use lookalike::ids::Hash;
-use lookalike::index::Bands;
+use lookalike_eval::{ALIKE, Set, set_aside_copies};
+use lookalike_hamming::Bands;
+use lookalike_hash::Hash;
+use lookalike_text::fingerprint::{Profile, Signed, Status};
 
 use super::kinds::{EDIT_KINDS, Editable, Kind, SPELLING_KINDS};
 use super::unchecked;

@@ -11,10 +11,10 @@
 use std::collections::{HashSet, VecDeque};
 use std::fmt::Write;
 
-use lookalike::features::sampled_grams;
-use lookalike::fingerprint::{Containment, Profile, Status};
-use lookalike::ids::{Gram, Hash};
-use lookalike::random::Random;
+use lookalike_eval::random::Random;
+use lookalike_hash::{Gram, Hash};
+use lookalike_text::features::sampled_grams;
+use lookalike_text::fingerprint::{Containment, Profile, Status};
 
 use super::sentences::sentences;
 use super::unchecked;

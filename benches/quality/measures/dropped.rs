@@ -7,9 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-use lookalike::corpus::{Decision, Documents, Kept, Print};
-use lookalike::eval::{Judged, Labels, Set};
-use lookalike::fingerprint::{Profile, Status};
+use lookalike_corpus::{Decision, Documents, Kept, Print};
+use lookalike_eval::{Judged, Labels, Set};
+use lookalike_text::fingerprint::{Profile, Status};
 
 /// A table with a row for each set and profile, at the distance of the profile.
 pub fn dropped_table(sets: &[Set], profiles: &[&'static Profile]) -> String {

@@ -3,17 +3,17 @@
 //! its labels.
 //!
 //! Texts that the labels connect are in one half, so that the halves are independent. Not here: the choice
-//! (`lookalike::eval`).
+//! (`lookalike_eval`).
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use lookalike::eval::{
+use lookalike_eval::random::Random;
+use lookalike_eval::{
     Assumed, CERTAIN, Candidate, Choice, Curve, Labels, PROMISED, Pair, Readings, Set, best, families,
     measure, measure_signed, set_aside_copies, with_edits,
 };
-use lookalike::fingerprint::Profile;
-use lookalike::random::Random;
+use lookalike_text::fingerprint::Profile;
 
 use super::unchecked;
 

@@ -1,14 +1,14 @@
 //! Kinds of edits in any language: what changes when texts are copied. Words, characters and sentences that
 //! replace others come from other texts of the same set, so they are of the same language.
 //!
-//! Not here: the edits of calibrations (`lookalike::eval`), of which each text gets only one; the figures
+//! Not here: the edits of calibrations (`lookalike_eval`), of which each text gets only one; the figures
 //! (`by_kind`).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use lookalike::random::Random;
-use lookalike::text::simplified;
+use lookalike_eval::random::Random;
+use lookalike_text::simplified;
 
 use super::pieces::{is_unspaced, is_word, pieces, sentences};
 

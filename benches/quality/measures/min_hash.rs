@@ -3,11 +3,11 @@
 //!
 //! Not here: the choice of the threshold (`tables`).
 
-use lookalike::eval::{Judged, Pair, Set};
-use lookalike::fingerprint::{Banding, MinHash, Profile, jaccard, signature_of};
-use lookalike::ids::{Hash, SignatureShape};
-use lookalike::index::Bands;
-use lookalike::machine::thread_time;
+use lookalike_eval::{Judged, Pair, Set};
+use lookalike_hamming::Bands;
+use lookalike_hash::{Hash, SignatureShape};
+use lookalike_run::machine::thread_time;
+use lookalike_text::fingerprint::{Banding, MinHash, Profile, jaccard, signature_of};
 
 /// The results of a recipe with one banding.
 #[derive(Clone, Debug)]

@@ -2,15 +2,15 @@
 //!
 //! Where words are not separated by spaces, one character is replaced. A text of n words is n adjacent words
 //! of the set; in a set of which most words are not separated by spaces, words are those of the segmenters.
-//! Beside the counts is what the fingerprints themselves predict ([`lookalike::fingerprint::Moved`]), and, if
+//! Beside the counts is what the fingerprints predict ([`lookalike_text::fingerprint::Moved`]), and, if
 //! wanted, what a second check leaves of the pairs within a larger k. Not here: other edits (`kinds`).
 
 use std::fmt::Write;
 
-use lookalike::eval::{ALIKE, Labels, Set, at_own_k, set_aside_copies};
-use lookalike::features::Units;
-use lookalike::fingerprint::{Fingerprint, Profile, Status};
-use lookalike::random::Random;
+use lookalike_eval::random::Random;
+use lookalike_eval::{ALIKE, Labels, Set, at_own_k, set_aside_copies};
+use lookalike_text::features::Units;
+use lookalike_text::fingerprint::{Fingerprint, Profile, Status};
 
 use super::pieces::{is_unspaced, is_word, pieces};
 use super::second_check::{candidate_ks, second_check};

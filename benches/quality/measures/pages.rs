@@ -6,8 +6,8 @@
 //! (menus, notices, imprint) and parts that change (teasers of other texts, comments). Not here: pages that
 //! scripts build.
 
-use lookalike::eval::{Labels, Set};
-use lookalike::random::Random;
+use lookalike_eval::random::Random;
+use lookalike_eval::{Labels, Set};
 
 use super::sentences::sentences;
 

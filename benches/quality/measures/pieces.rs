@@ -4,7 +4,7 @@
 //! Words are those of the segmenters of each script, so an edit of words is the same in every language. Not
 //! here: the edits (`kinds`).
 
-use lookalike::text::{Dictionary, NewWords, System, is_word_character, runs, tokens, words};
+use lookalike_text::{Dictionary, NewWords, System, is_word_character, runs, tokens, words};
 
 /// The words of a text and what is between them, in order.
 pub fn pieces(text: &str) -> Vec<&str> {

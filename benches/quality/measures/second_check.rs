@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use lookalike::eval::{Judged, Pair, Set};
-use lookalike::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
+use lookalike_eval::{Judged, Pair, Set};
+use lookalike_text::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
 
 /// The result of a second check at one threshold.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use lookalike::eval::{Judged, Set};
+use lookalike_eval::{Judged, Set};
 
 use super::min_hash::Banded;
 use super::second_check::Checked;

@@ -13,9 +13,9 @@ use super::super::Failure;
 use super::super::client::{Access, Server, block_on, collection_route};
 use super::inputs::Inputs;
 use crate::cli::at;
-use crate::fingerprint::{Profile, makes_the_same};
-use crate::ids::CollectionName;
 use lookalike_files::Format;
+use lookalike_hash::CollectionName;
+use lookalike_text::fingerprint::{Profile, makes_the_same};
 
 /// Documents that are not to be in the output.
 #[derive(Default)]

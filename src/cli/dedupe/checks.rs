@@ -14,8 +14,8 @@ use super::keep::Keep;
 use super::reader::Reader;
 use super::record::Maker;
 use super::{DedupeArguments, estimate, folder, target};
-use crate::wording::counted;
 use lookalike_files::Format;
+use lookalike_wording::counted;
 
 /// The records that are read of each file.
 const FIRST: u32 = 100;

@@ -20,8 +20,8 @@ use super::output::Sink;
 use super::reader::Reader;
 use super::record::{Maker, Raw};
 use super::run::FIXED_BYTES;
-use crate::wording::counted;
 use lookalike_files::{Counted, Format, Opens, Packing, parquet, shown};
+use lookalike_wording::counted;
 
 /// How long a dry run reads.
 const DRY: Duration = Duration::from_secs(20);
@@ -331,7 +331,7 @@ mod tests {
 
     use super::super::keep::Keep;
     use super::*;
-    use crate::fingerprint::Profile;
+    use lookalike_text::fingerprint::Profile;
 
     fn maker() -> Maker {
         let profile = Profile::named("copies-64").unwrap();
@@ -344,7 +344,7 @@ mod tests {
             hash_field: None,
             hash_form: None,
             is_page: false,
-            page: crate::text::PageText::Main,
+            page: lookalike_text::PageText::Main,
             charset: None,
             is_exported: false,
             sizes: Maker::sizes(profile, false),

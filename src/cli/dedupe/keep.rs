@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::ids::KeepRule;
+use lookalike_hash::KeepRule;
 
 /// A keep rule.
 #[derive(Clone, Debug, PartialEq, Eq)]

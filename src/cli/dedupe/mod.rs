@@ -32,12 +32,12 @@ use encoding_rs::Encoding;
 use super::client::Access;
 use super::fingerprint::{OfPage, profile};
 use super::{Failure, tell};
-use crate::fingerprint::Profile;
-use crate::ids::{HashForm, KeepRule};
 use against::Against;
 use inputs::Inputs;
 use keep::Keep;
 use lookalike_files::{Format, charset};
+use lookalike_hash::{HashForm, KeepRule};
+use lookalike_text::fingerprint::Profile;
 use record::Maker;
 
 #[derive(Debug, Args)]

@@ -10,15 +10,15 @@ use super::keep::Keep;
 use super::reader::BATCH_BYTES;
 use super::remarks::Remarks;
 use super::spool::{Kind, Sizes, Stored};
-use crate::corpus::Print;
-use crate::fingerprint::{
-    Profile, Signature, Signed, Status, has_too_little, makes_the_same, signature_name,
-};
-use crate::http::ExportHeader;
-use crate::ids::{FormError, Hash, HashError, HashForm, SignatureShape};
-use crate::text::{PageText, page_text};
+use lookalike_corpus::Print;
 use lookalike_files::{About, Fields, How, Reason, Record, Said, Unread, Value, Wants};
 pub(super) use lookalike_files::{Content, Raw};
+use lookalike_hash::{FormError, Hash, HashError, HashForm, SignatureShape};
+use lookalike_http::ExportHeader;
+use lookalike_text::fingerprint::{
+    Profile, Signature, Signed, Status, has_too_little, makes_the_same, signature_name,
+};
+use lookalike_text::{PageText, page_text};
 
 /// The profile whose features the second check compares, as the server does.
 const CHECKED: &str = "pairs-64";

@@ -1,7 +1,7 @@
 //! What a user should know about how the text of a document was read: a byte in its print, and a count in
 //! the summary.
 
-use crate::text::{CharsetOf, PageText};
+use lookalike_text::{CharsetOf, PageText};
 
 /// The remarks on a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

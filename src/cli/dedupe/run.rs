@@ -29,10 +29,10 @@ use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::Summary;
 use super::target::{self, Target};
 use super::{Clusters, DedupeArguments};
-use crate::corpus::{Check, Decision, Documents, Kept};
-use crate::fingerprint::Sketch;
-use crate::wording::counted;
 pub(super) use decide::FIXED_BYTES;
+use lookalike_corpus::{Check, Decision, Documents, Kept};
+use lookalike_text::fingerprint::Sketch;
+use lookalike_wording::counted;
 
 /// The invalid records that are printed; further ones are only counted.
 const SHOWN: u64 = 20;

@@ -16,9 +16,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::super::Failure;
 use super::remarks::Remarks;
 use crate::cli::at;
-use crate::corpus::Print;
-use crate::ids::Hash;
+use lookalike_corpus::Print;
 use lookalike_files::shown;
+use lookalike_hash::Hash;
 
 /// The bytes that are held before they are written.
 const HELD: usize = 1 << 20;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
-use crate::ids::SignatureShape;
 use lookalike_files::Tally;
+use lookalike_hash::SignatureShape;
 
 /// The lines of the text, and the groups among them.
 const LINES: usize = 12;
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn similarity_is_told_in_tenths() {
-        let shape = crate::fingerprint::Profile::named("minhash-copies")
-            .and_then(crate::fingerprint::Profile::signatures);
+        let shape = lookalike_text::fingerprint::Profile::named("minhash-copies")
+            .and_then(lookalike_text::fingerprint::Profile::signatures);
         let mut summary = Summary { shape, ..Summary::default() };
         assert_eq!(summary.similarity(), None);
         let shape = shape.unwrap();

@@ -14,10 +14,10 @@ use super::super::Failure;
 use super::progress::Saved;
 use super::queue::{Item, Queue, What};
 use super::report::{Report, Reported};
-use crate::client::Refusal;
-use crate::http::CharsetOut;
-use crate::wording::counted;
+use lookalike_client::Refusal;
 use lookalike_files::{Reason, Tally, Unread};
+use lookalike_http::CharsetOut;
+use lookalike_wording::counted;
 
 /// Bad lines that are printed, of the files and of the server each, and files that are passed over; further
 /// ones are only counted.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::text::CharsetOf;
 use lookalike_files::Unread;
+use lookalike_text::CharsetOf;
 
 /// A record, or the end of a file that cannot be read further.
 #[derive(Debug)]

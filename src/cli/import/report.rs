@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::super::Failure;
 use crate::cli::at;
-use crate::http::CharsetOut;
+use lookalike_http::CharsetOut;
 
 /// A line of the report.
 #[derive(Clone, Copy, Serialize)]

@@ -14,12 +14,12 @@ use encoding_rs::Encoding;
 
 use super::super::fingerprint::OfPage;
 use super::seen::Seen;
-use crate::http::{DOCUMENT_MEMBERS, ExportHeader};
-use crate::text::CharsetOf;
 use lookalike_files::{
     Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
     quoted,
 };
+use lookalike_http::{DOCUMENT_MEMBERS, ExportHeader};
+use lookalike_text::CharsetOf;
 
 /// Members of which a document has one.
 const CONTENT: [&str; 5] = ["text", "html", "hash", "signature", "features"];

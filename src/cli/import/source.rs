@@ -17,11 +17,11 @@ use super::super::{Failure, tell};
 use super::progress::is_progress;
 use super::queue::{Item, Queue, What};
 use super::shape::{Line, Shape};
-use crate::http::ExportHeader;
 use lookalike_files::{
     Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, format_of, is_input,
     is_tar, opened, shown, unpack, unpacked,
 };
+use lookalike_http::ExportHeader;
 
 /// Bytes per piece of the stream.
 const PIECE: usize = 64 << 10;

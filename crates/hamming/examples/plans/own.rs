@@ -1,4 +1,4 @@
-//! The index of this project (`lookalike::index`), as one plan among the others.
+//! The index of this project (`lookalike_hamming`), as one plan among the others.
 //!
 //! Costs: see `docs/performance.md`. In contrast to the other plans it takes every k from the same tables,
 //! and inserts and removals while others read.

@@ -10,8 +10,8 @@ use super::super::keep::Keep;
 use super::super::progress::check;
 use super::super::spool::Kind;
 use super::{Run, print_of};
-use crate::corpus::{Bounds, Decision, decide_in_rounds, linked, neighbour_counts, visiting_order};
-use crate::wording::counted;
+use lookalike_corpus::{Bounds, Decision, decide_in_rounds, linked, neighbour_counts, visiting_order};
+use lookalike_wording::counted;
 
 /// The bytes that a run with `--memory` holds for each record: its kind, its key, its decision, and twice its
 /// place in the order; with `--clusters linked` instead of the key its parent, and two names.
