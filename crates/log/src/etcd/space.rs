@@ -63,8 +63,6 @@ pub struct MemberStatus {
     pub version: String,
     /// The identity of the server that it follows; 0 for none.
     pub leader: u64,
-    /// The last revision that it has applied.
-    pub revision: u64,
     /// The size of its file, in bytes. This counts against the quota.
     pub db_size: u64,
     /// How much of the file is used.
@@ -84,7 +82,7 @@ pub struct Alarm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimed {
     /// How many servers were defragmented.
-    pub defragmented: usize,
+    defragmented: usize,
     /// By how much their files became smaller, in bytes.
     pub bytes: u64,
     /// Whether an alarm for space was cleared.
@@ -151,7 +149,6 @@ impl Space {
             member: answer.header.member_id,
             version: answer.version,
             leader: answer.leader,
-            revision: answer.header.revision,
             db_size: answer.db_size,
             db_size_in_use: answer.db_size_in_use,
         });
@@ -250,7 +247,7 @@ mod tests {
     use super::*;
 
     fn member(db_size: u64, db_size_in_use: u64) -> MemberStatus {
-        MemberStatus { member: 1, version: String::new(), leader: 1, revision: 1, db_size, db_size_in_use }
+        MemberStatus { member: 1, version: String::new(), leader: 1, db_size, db_size_in_use }
     }
 
     #[test]
