@@ -11,7 +11,7 @@ use super::fingerprint::profile;
 use super::serve::open_code;
 use crate::config::Settings;
 use crate::server;
-use lookalike_engine::{self, LostPart, RepairReport, RepairedCollection};
+use lookalike_engine::{LostPart, RepairReport, RepairedCollection};
 use lookalike_hash::CollectionId;
 use lookalike_wording::counted;
 
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
         profiles.insert(CollectionId(*number), profile(arguments.profiles.as_deref(), name)?);
     }
     let settings = server::engine_settings(&Settings::default());
-    let report = engine::repair(&arguments.dir, &arguments.to, &settings, &profiles)
+    let report = lookalike_engine::repair(&arguments.dir, &arguments.to, &settings, &profiles)
         .map_err(|error| Failure::of(&error, open_code(&error)))?;
     print(&report, &mut io::stdout().lock())?;
     let to = arguments.to.display();

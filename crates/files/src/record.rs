@@ -3,9 +3,10 @@
 use bytes::Bytes;
 use encoding_rs::{Encoding, UTF_8};
 
+use super::archive::Holds;
 use super::fields::{Value, not_utf8};
 use super::parquet::Values;
-use super::{Fields, Holds, How, Piece, Reason, Record, Row, Unread};
+use super::{Fields, How, Piece, Reason, Record, Row, Unread};
 use lookalike_text::{CharsetOf, Decoded, WrongBytes, decode};
 
 /// A record as it is in its file.

@@ -163,7 +163,7 @@ pub struct ClusterState {
     pub first: (u64, u64),
     /// Whether the entries have an earlier layout. They are removed, and the clusters are built again.
     #[serde(skip)]
-    pub(crate) is_earlier: bool,
+    pub is_earlier: bool,
 }
 
 impl ClusterState {

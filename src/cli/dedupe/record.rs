@@ -260,7 +260,8 @@ impl Maker {
     /// Why hashes of an export with this header are not read; `None` if they are.
     fn refuses(&self, header: &ExportHeader) -> Option<String> {
         self.hash_field.as_ref()?;
-        let (own, form) = (self.profile.id().to_string(), header.form().unwrap_or_default());
+        let (own, form) =
+            (self.profile.id().to_string(), header.hash_format.map_or(HashForm::Hex, |format| format.0));
         let theirs = &header.profile;
         if !makes_the_same(theirs, &own) {
             return Some(format!(

@@ -18,7 +18,7 @@ use lookalike_hash::{FormError, Hash, HashForm};
 
 /// The form of every hash of a request and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HashFormat(pub(super) HashForm);
+pub struct HashFormat(pub HashForm);
 
 impl<'de> Deserialize<'de> for HashFormat {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HashFormat, D::Error> {

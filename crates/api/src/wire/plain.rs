@@ -187,7 +187,7 @@ mod tests {
             r#"{"queries":[{"hash":"00000000000000ff"}]} x"#,
             r#"{"queries":[{"k":3}]}"#,
         ] {
-            assert!(Several::plain(other.as_bytes(), 1_000).is_none(), "{other}");
+            assert!(Several::plain(other.as_bytes(), 1_000, None).is_none(), "{other}");
         }
     }
 }
