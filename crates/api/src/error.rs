@@ -99,7 +99,6 @@ codes! {
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
     MemoryFull INSUFFICIENT_STORAGE "memory_full" "The memory budget is used up";
     UnknownTransferCoding NOT_IMPLEMENTED "unknown_transfer_coding" "The transfer coding is not known";
-    HttpVersion HTTP_VERSION_NOT_SUPPORTED "http_version" "The server speaks HTTP/1.1";
     Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
 }
 

@@ -2,8 +2,7 @@
 //!
 //! A peer cannot hold a connection that another peer needs. The edge closes a connection that sends nothing,
 //! sends too slowly, or does not read its answer. At the limit of connections it closes one to accept another
-//! (`peers`). An error that hyper answers by itself gets a body and a request id like every error
-//! (`stream`).
+//! (`peers`). A head that cannot be parsed gets the answer of hyper, a status without a body.
 //!
 //! *Absent*: the routes; this file calls a function for each request and writes its answer. HTTP/2: requests
 //! are small, and HTTP/1.1 with keep-alive has fewer ways to be misused.
@@ -50,7 +49,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// When the server stops, the time for connections without a request to close by themselves.
 const IDLE_CLOSE: Duration = Duration::from_millis(100);
 /// Maximum bytes of the request line and the headers. A larger head gets a 431.
-pub(super) const HEAD_BYTES: usize = 32 << 10;
+const HEAD_BYTES: usize = 32 << 10;
 /// Connections accepted in a row before other tasks run.
 const ACCEPT_BATCH: usize = 32;
 /// Maximum bytes that are read from a connection and not parsed.

@@ -116,11 +116,6 @@ impl Peer {
         }
     }
 
-    /// Whether a request is being handled or waits for its body.
-    pub(super) fn is_in_request(&self) -> bool {
-        matches!(self.phase.load(Ordering::Relaxed), ANSWERING | BODY)
-    }
-
     /// Records that the body is dropped before its end.
     pub(super) fn abandons_body(&self) {
         self.has_unread_body.store(true, Ordering::Relaxed);
