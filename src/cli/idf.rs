@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::Failure;
 use lookalike_text::features::{Cutter, StopWords, WordPlan};
 use lookalike_text::{Dictionary, Edition, normalise};
-use lookalike_wording::{counted, plain};
+use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct IdfArguments {
@@ -119,9 +119,8 @@ fn each_text(path: &Path, mut each: impl FnMut(String)) -> Result<(), Failure> {
         if name.ends_with(".gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
     for (number, line) in (1..).zip(BufReader::new(reader).lines()) {
         let line = line.map_err(|error| at(path, &error))?;
-        let document: Document = serde_json::from_str(&line).map_err(|error| {
-            Failure::new(format!("{}:{number}: {}", path.display(), plain(&error.to_string())))
-        })?;
+        let document: Document = serde_json::from_str(&line)
+            .map_err(|error| Failure::new(format!("{}:{number}: {error}", path.display())))?;
         each(document.text);
     }
     Ok(())

@@ -29,10 +29,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-
-use lookalike_wording::plain;
 
 /// Exact near-duplicate lookup over HTTP.
 #[derive(Debug, Parser)]
@@ -139,11 +136,6 @@ impl From<std::io::Error> for Failure {
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        // The reason may be that of a parser of numbers.
-        Err(error) if error.kind() == ErrorKind::ValueValidation => {
-            tell(plain(&error.render().to_string()).trim_end());
-            return ExitCode::from(2);
-        }
         Err(error) => error.exit(),
     };
     let command = arguments.command.unwrap_or(Command::Serve(arguments.serve));

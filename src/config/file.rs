@@ -13,7 +13,6 @@ use toml::de::{DeTable, DeValue};
 use super::error::{ConfigError, Given, Origin};
 use super::keys;
 use super::layers::Entry;
-use lookalike_wording::plain;
 
 /// The maximum size of the file in bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -43,7 +42,7 @@ pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError
     let document = Document { path, text };
     let table = DeTable::parse(text).map_err(|source| ConfigError::NotToml {
         origin: document.origin(&source.span().unwrap_or_default()),
-        what: plain(source.message()),
+        what: source.message().to_owned(),
     })?;
     let mut entries = Vec::new();
     for (section, value) in table.get_ref() {

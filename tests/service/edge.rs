@@ -247,30 +247,15 @@ async fn malformed_requests_get_an_answer() {
     };
     // A head that cannot be parsed gets a status only, and so has no code.
     let cases: Vec<(&str, Vec<u8>, u16, &str)> = vec![
-        (
-            "no HTTP at all",
-            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(),
-            400,
-            "",
-        ),
-        (
-            "another version",
-            b"GET /livez HTTP/3.0\r\nhost: localhost\r\n\r\n".to_vec(),
-            400,
-            "",
-        ),
+        ("no HTTP at all", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n".to_vec(), 400, ""),
+        ("another version", b"GET /livez HTTP/3.0\r\nhost: localhost\r\n\r\n".to_vec(), 400, ""),
         ("no Host", b"GET /livez HTTP/1.1\r\n\r\n".to_vec(), 400, "malformed_request"),
         ("two Hosts", get("host: y\r\n"), 400, "malformed_request"),
         ("a space before the colon", get("x : y\r\n"), 400, ""),
         ("a header without a name", get(": y\r\n"), 400, ""),
         ("a NUL in a header", get("x: a\0b\r\n"), 400, ""),
         ("a folded header", get("x: a\r\n b\r\n"), 400, ""),
-        (
-            "a space in the path",
-            b"GET /a b HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(),
-            400,
-            "",
-        ),
+        ("a space in the path", b"GET /a b HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(), 400, ""),
         ("65 headers", get(&format!("connection: close\r\n{}", headers(63))), 431, "headers_too_large"),
         ("200 headers", get(&headers(200)), 431, ""),
         ("40 KB of headers", get(&format!("x: {}\r\n", "y".repeat(40 << 10))), 431, ""),
@@ -289,12 +274,7 @@ async fn malformed_requests_get_an_answer() {
         ("lengths in a list", post("content-length: 2, 3\r\n\r\n{}"), 400, ""),
         ("a negative length", post("content-length: -1\r\n\r\n"), 400, ""),
         ("a length with a sign", post("content-length: +2\r\n\r\n{}"), 400, ""),
-        (
-            "a length past 2^64",
-            post("content-length: 18446744073709551616\r\n\r\n"),
-            400,
-            "",
-        ),
+        ("a length past 2^64", post("content-length: 18446744073709551616\r\n\r\n"), 400, ""),
         ("another encoding", post("transfer-encoding: gzip\r\n\r\n"), 400, ""),
         (
             "a coding before the chunks",
@@ -315,12 +295,7 @@ async fn malformed_requests_get_an_answer() {
             "unknown_transfer_coding",
         ),
         ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec(), 505, "http_version"),
-        (
-            "chunked and then not",
-            post("transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
-            400,
-            "",
-        ),
+        ("chunked and then not", post("transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"), 400, ""),
         (
             "a chunk whose size is no number",
             post("transfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"),

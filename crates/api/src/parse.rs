@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Code, Problem};
-use lookalike_wording::{self as wording, HUGE, NUMBER, Place, plain, told};
+use lookalike_wording::{Place, not_json, told};
 
 /// The byte order mark in UTF-8.
 pub const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -41,9 +41,8 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
     match serde_path_to_error::deserialize::<_, T>(deserializer) {
         Ok(_) => Problem::new(Code::MalformedRequest, "the query string cannot be read"),
         Err(error) => {
-            let name = error.path().to_string();
-            let detail = with_range(&name, plain(&error.inner().to_string()));
-            Problem::parameter(code_of(&detail), field_name(&detail).unwrap_or(&name), detail.clone())
+            let (name, said) = (error.path().to_string(), error.inner().to_string());
+            Problem::parameter(code_of(&said), field_name(&said).unwrap_or(&name), said.clone())
         }
     }
 }
@@ -97,24 +96,17 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();
-        // What is no JSON is named first: a member that holds it may be unknown, too.
-        if let Some((message, place)) = wording::not_json(bytes) {
-            return malformed(&message, place);
-        }
-        let (message, place) = told(bytes, &inner);
+        let (said, place) = told(bytes, &inner);
         if !inner.is_data() {
+            return malformed(&said, place);
+        }
+        // What is no JSON is named first: a member that holds it may be unknown, too.
+        if let Some((message, place)) = not_json(bytes) {
             return malformed(&message, place);
         }
-        let detail = plain(&message);
-        let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
-        let member = field_name(&detail).filter(|_| of_object);
+        let member = field_name(&said).filter(|_| !said.starts_with("unknown field"));
         let pointer = member.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
-        let detail = with_range(pointer.rsplit('/').next().unwrap_or_default(), detail);
-        let forms = ["expected an object", "expected an array"];
-        let is_of_form =
-            detail.starts_with("missing field") || forms.iter().any(|form| detail.ends_with(form));
-        let way_out = if is_of_form { "; /docs has the form of each body" } else { "" };
-        Problem::field(code_of(&detail), pointer, format!("{detail}{place}{way_out}"))
+        Problem::field(code_of(&said), pointer, format!("{said}{}{place}", way_out(&said)))
     })?;
     deserializer.end().map_err(|error| {
         let (message, place) = told(bytes, &error);
@@ -138,26 +130,24 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter().map(segment).collect()
 }
 
-/// Adds the range of a number, which its type does not state. The upper end of k depends on the collection,
-/// which is not known here.
-fn with_range(name: &str, detail: String) -> String {
-    let range = match name {
-        "k" => "k ranges from 0 to the bits of the collection's hashes, 64, 128 or 256",
-        "min_size" => "min_size is 1 or more",
-        "similar" => "similar ranges from 0 to limits.matches, 1000 unless the server has another one",
-        "limit" => "limit ranges from 1 to limits.matches, 1000 unless the server has another one",
-        _ => return detail,
-    };
-    let is_range = detail.contains(NUMBER) || detail.contains(HUGE);
-    if is_range { format!("{detail}; {range}") } else { detail }
+/// What to write instead, if quotation marks make the difference.
+fn way_out(said: &str) -> &'static str {
+    let expects = |kinds: &[&str]| kinds.iter().any(|kind| said.ends_with(kind));
+    match said.strip_prefix("invalid type: ").and_then(|rest| rest.split(' ').next()) {
+        Some("string") if expects(&["u8", "u32", "u64", "usize", "f32", "f64", "a boolean"]) => {
+            ": write it without quotation marks"
+        }
+        Some("integer" | "floating") if expects(&["a string"]) => ": write it between quotation marks",
+        _ => "",
+    }
 }
 
-fn code_of(detail: &str) -> Code {
-    if detail.starts_with("unknown field") { Code::UnknownField } else { Code::InvalidField }
+fn code_of(said: &str) -> Code {
+    if said.starts_with("unknown field") { Code::UnknownField } else { Code::InvalidField }
 }
 
-/// The first name in back-ticks in a message of serde about a field.
-fn field_name(detail: &str) -> Option<&str> {
-    let rest = detail.strip_prefix("unknown field `").or_else(|| detail.strip_prefix("missing field `"));
-    rest.or_else(|| detail.strip_prefix("duplicate field `"))?.split('`').next()
+/// The name in a message of serde about a field that is unknown, missing or there twice.
+fn field_name(said: &str) -> Option<&str> {
+    let (about, rest) = said.split_once(" field `")?;
+    ["unknown", "missing", "duplicate"].contains(&about).then(|| rest.split('`').next())?
 }

@@ -13,7 +13,6 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use super::{Labels, Pair, Set};
-use lookalike_wording::plain;
 
 /// What is wrong with a file, and where.
 #[derive(Debug, thiserror::Error)]
@@ -92,9 +91,8 @@ fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>)
     let (mut ids, mut texts) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(BufReader::new(reader).lines().take(most)) {
         let line = line.map_err(|error| at(path, &error))?;
-        let document: Document = serde_json::from_str(&line).map_err(|error| {
-            ReadError(format!("{}:{number}: {}", path.display(), plain(&error.to_string())))
-        })?;
+        let document: Document = serde_json::from_str(&line)
+            .map_err(|error| ReadError(format!("{}:{number}: {error}", path.display())))?;
         ids.push(document.id);
         texts.push(document.text);
     }

@@ -15,7 +15,7 @@ pub(super) fn fault(text: &str, error: &serde_json::Error) -> Unread {
     let place =
         if line == 1 { format!("column {column}") } else { format!("line {line} of it, column {column}") };
     if error.classify() == Category::Data {
-        return Reason::Object.because(format!("not a JSON object: {}", wording::plain(&message)));
+        return Reason::Object.because(format!("not a JSON object: {message}"));
     }
     if message.contains(" is not JSON") {
         return Reason::Json.because(format!("{message} ({place})"));
@@ -35,7 +35,7 @@ pub(super) fn fault(text: &str, error: &serde_json::Error) -> Unread {
         "EOF while parsing an object" => "it ends within an object",
         "EOF while parsing a list" => "it ends within an array",
         "EOF while parsing a value" => "it ends before a value",
-        message => &wording::plain(message),
+        message => message,
     };
     Reason::Json.because(format!("not a JSON object: {why} ({place})"))
 }

@@ -1,5 +1,5 @@
 //! How numbers are written in messages, command output and log lines: `1 document`, `2 documents`, `17.557`
-//! milliseconds; and the messages of parsers and of zstd in plain words.
+//! milliseconds; and what is wrong with JSON and with zstd data, in plain words.
 //!
 //! Guarantees: one rule for all. Not here: the console, which has its own rules for two languages.
 
@@ -90,72 +90,6 @@ pub fn of_zstd(name: &str, window: u32) -> String {
     known.to_owned()
 }
 
-/// The type of a count, in messages.
-pub const NUMBER: &str = "expected a whole number, 0 or more";
-/// What is wrong with a number above the range of its type, in messages.
-pub const HUGE: &str = "the number is too large";
-
-/// The message of a parser with the terms of JSON, TOML and query strings in place of those of Rust.
-///
-/// ```
-/// use lookalike_wording::plain;
-///
-/// assert_eq!(plain("invalid digit found in string"), "expected a whole number, 0 or more");
-/// assert_eq!(plain("invalid type: sequence, expected f64"), "invalid type: array, expected a number");
-/// ```
-pub fn plain(message: &str) -> String {
-    const WORDS: [(&str, &str); 20] = [
-        ("expected u64", NUMBER),
-        ("expected u32", NUMBER),
-        ("expected usize", NUMBER),
-        ("expected i64", "expected a whole number"),
-        ("expected f64", "expected a number"),
-        ("expected f32", "expected a number"),
-        ("invalid digit found in string", NUMBER),
-        ("cannot parse integer from empty string", NUMBER),
-        ("number too large to fit in target type", HUGE),
-        ("number too small to fit in target type", NUMBER),
-        ("invalid float literal", "expected a number"),
-        ("cannot parse float from empty string", "expected a number"),
-        ("provided string was not `true` or `false`", "expected true or false"),
-        ("expected a boolean", "expected true or false"),
-        ("expected a sequence", "expected an array"),
-        ("expected a map", "expected an object"),
-        ("invalid type: sequence", "invalid type: array"),
-        ("invalid type: map", "invalid type: object"),
-        ("unknown variant", "unknown value"),
-        ("floating point", "number"),
-    ];
-    let text = WORDS.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
-    // Names such as `struct NewDocument` or `enum OnDuplicate` may be absent from the contract.
-    let named = text.split_once("expected struct ").or_else(|| text.split_once("expected enum "));
-    match named.map(|(before, _)| before) {
-        Some(before) => format!("{before}expected an object"),
-        None => with_the_way_out(text),
-    }
-}
-
-/// A message about a value of the wrong type, with what to write instead if quotation marks make the
-/// difference.
-fn with_the_way_out(text: String) -> String {
-    let is_text = text.starts_with("invalid type: string");
-    let is_number = ["integer", "number"].iter().any(|of| text.starts_with(&format!("invalid type: {of}")));
-    let expects = |what: &str| text.contains(what);
-    let way_out = if is_text && (expects("expected a whole number") || expects("expected a number")) {
-        "write the number without quotation marks"
-    } else if is_text && expects("expected true or false") {
-        "write true or false without quotation marks"
-    } else if is_number && expects("expected a string") {
-        "write it between quotation marks"
-    } else {
-        return text;
-    };
-    match text.split_once(" at line ") {
-        Some((before, place)) => format!("{before}: {way_out} at line {place}"),
-        None => format!("{text}: {way_out}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,39 +109,6 @@ mod tests {
         for (nanoseconds, text) in [(17_556_911, "17.556"), (999, "0"), (2_000_000, "2"), (1_100_000, "1.1")]
         {
             assert_eq!(milliseconds(Duration::from_nanos(nanoseconds)).to_string(), text);
-        }
-    }
-
-    #[test]
-    fn messages_have_the_terms_of_json() {
-        for (message, expected) in [
-            (
-                "invalid value: integer `-1`, expected u32",
-                "invalid value: integer `-1`, expected a whole number, 0 or more",
-            ),
-            (
-                "invalid type: floating point `1.5`, expected usize at line 1",
-                "invalid type: number `1.5`, expected a whole number, 0 or more at line 1",
-            ),
-            (
-                "invalid type: integer `7`, expected a string",
-                "invalid type: integer `7`, expected a string: write it between quotation marks",
-            ),
-            (
-                "invalid type: string \"7\", expected u32 at line 1",
-                "invalid type: string \"7\", expected a whole number, 0 or more: write the number without \
-                 quotation marks at line 1",
-            ),
-            (
-                "invalid type: string \"true\", expected a boolean",
-                "invalid type: string \"true\", expected true or false: write true or false without \
-                 quotation marks",
-            ),
-            ("invalid type: map, expected a string", "invalid type: object, expected a string"),
-            ("invalid type: sequence, expected struct FilterIn", "invalid type: array, expected an object"),
-            ("unknown variant `x`, expected `scan`", "unknown value `x`, expected `scan`"),
-        ] {
-            assert_eq!(plain(message), expected);
         }
     }
 }

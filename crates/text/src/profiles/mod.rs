@@ -17,7 +17,6 @@ use definition::{Definition, Misplaced};
 use crate::features::{Idf, StopWords, WrongIdf};
 use crate::fingerprint::{Contradiction, IdfChoice, Profile, Profiles};
 use crate::{Dictionary, WrongWord};
-use lookalike_wording::plain;
 
 /// The most bytes of the file, and of each file that a definition names.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -108,8 +107,10 @@ pub fn load(file: Option<&Path>) -> Result<Profiles, ProfilesError> {
 fn in_words(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-    let what = plain(error.message());
-    format!("line {line}: {what}; each profile is a table [NAME] with the keys of docs/profiles.md")
+    format!(
+        "line {line}: {}; each profile is a table [NAME] with the keys of docs/profiles.md",
+        error.message()
+    )
 }
 
 /// The contents of the files that a definition names.
