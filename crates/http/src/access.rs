@@ -12,7 +12,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Version, header};
 
 use super::error::{Code, Problem};
-use super::route::{Matched, Need};
+use super::route::{Need, Rule};
 use lookalike_hash::CollectionName;
 use lookalike_keys::{Held, Key, Scope};
 use lookalike_run::call::Client;
@@ -80,11 +80,16 @@ fn secret(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Checks that a request may use its route, and adds its key to its extensions.
-pub(super) fn check(keys: Option<&[Held]>, matched: &Matched, request: &mut Request) -> Result<(), Problem> {
+pub(super) fn check(
+    keys: Option<&[Held]>,
+    rule: &Rule,
+    target: &Result<CollectionName, Problem>,
+    request: &mut Request,
+) -> Result<(), Problem> {
     let Some(keys) = keys else {
         return Ok(());
     };
-    let need = matched.route.need(request.method());
+    let need = rule.need(request.method());
     if need == Need::Nothing {
         return Ok(());
     }
@@ -97,7 +102,7 @@ pub(super) fn check(keys: Option<&[Held]>, matched: &Matched, request: &mut Requ
         let detail = "the key is unknown: it was mistyped or revoked, or belongs to another server";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
-    allows(&held.key, need, matched, request.uri().path())?;
+    allows(&held.key, need, target)?;
     if let Some(Err(wait)) = held.bucket.as_ref().map(|bucket| bucket.take(1)) {
         let rate = held.key.rate.unwrap_or_default();
         metrics::counter!("lookalike_rate_limited_requests_total", "key" => held.key.name.clone())
@@ -122,19 +127,15 @@ pub(super) fn client(request: &Request, address: IpAddr) -> Client {
     }
 }
 
-fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Problem> {
+fn allows(key: &Key, need: Need, target: &Result<CollectionName, Problem>) -> Result<(), Problem> {
     let (role, scope) = match need {
         Need::Nothing => return Ok(()),
         Need::Any(role) => (role, RequiredScope::Any),
         Need::All(role) => (role, RequiredScope::All),
-        Need::Collection(role) => match matched.collection(path) {
-            None => (role, RequiredScope::Collection(CollectionName::default_collection().clone())),
-            Some(name) => {
-                let name = name.ok().and_then(|name| CollectionName::new(&name).ok());
-                // No key is limited to a name that no collection can have.
-                (role, name.map_or(RequiredScope::All, RequiredScope::Collection))
-            }
-        },
+        // No key is limited to a name that no collection can have.
+        Need::Collection(role) => {
+            (role, target.as_ref().map_or(RequiredScope::All, RequiredScope::Collection))
+        }
     };
     if key.role < role {
         let detail = format!(
@@ -153,7 +154,7 @@ fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Pr
             format!("the key {:?} is limited to some collections; this needs one for all", key.name),
         ),
         RequiredScope::Collection(name) => (
-            key.scope.holds(&name),
+            key.scope.holds(name),
             format!("the key {:?} does not include the collection {:?}", key.name, name.as_str()),
         ),
     };
@@ -161,9 +162,9 @@ fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Pr
 }
 
 /// The collections that a key must include.
-enum RequiredScope {
+enum RequiredScope<'a> {
     Any,
-    Collection(CollectionName),
+    Collection(&'a CollectionName),
     All,
 }
 

@@ -5,6 +5,7 @@ use axum::extract::{Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::TryStreamExt;
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
@@ -12,8 +13,13 @@ use super::condition::etag;
 use super::error::{Body, Problem};
 use super::extract::{NoParams, Target, check_type};
 use super::responses::{NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::Route;
+use super::route::{ADMIN, Routes};
 use super::wire::RestoredOut;
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_collection(ADMIN, routes!(backup)).of_collection(ADMIN, routes!(restore))
+}
 
 /// Streams a backup of a collection as a tar archive.
 ///
@@ -21,14 +27,13 @@ use super::wire::RestoredOut;
 /// `end.json`; `lookalike restore --check` verifies every byte. The connection of a client that reads too
 /// slowly is closed, after a minute at 256 KiB a second.
 #[utoipa::path(
-    get, path = Route::Backup.path(), tag = "operations",
-    params(("collection" = String, Path, description = "The collection.")),
+    get, path = "/backup", tag = "operations",
     responses(
         (status = 200, description = "The backup.", body = String, content_type = "application/x-tar"),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn backup(
+async fn backup(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -50,8 +55,7 @@ pub(super) async fn backup(
 /// The whole backup is verified before anything is written, and its documents must respect the same limits
 /// as added documents. The collection must not exist; it appears complete, or not at all.
 #[utoipa::path(
-    post, path = Route::Restore.path(), tag = "operations",
-    params(("collection" = String, Path, description = "The collection to create.")),
+    post, path = "/restore", tag = "operations",
     request_body(content = String, content_type = "application/x-tar"),
     responses(
         (status = 201, description = "The collection was created.", body = RestoredOut,
@@ -67,7 +71,7 @@ pub(super) async fn backup(
         Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn restore(
+async fn restore(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,

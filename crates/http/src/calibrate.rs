@@ -3,6 +3,7 @@
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use utoipa_axum::routes;
 
 use super::State;
 use super::access::RequestKey;
@@ -12,18 +13,24 @@ use super::error::{Body, Problem};
 use super::extract::{NoParams, Target, parse_aside, read_settings};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
-use super::route::Route;
+use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::{CalibrateIn, CalibrationOut};
 use lookalike_hash::CollectionName;
 use lookalike_service::ServiceError;
+
+const PATH: &str = "/calibrate";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_collection(READ, routes!(get)).of_collection(ADMIN, routes!(begin, forget))
+}
 
 /// Starts to measure which profile and which k suit the documents of a collection.
 ///
 /// The pairs to find are sampled texts with copies made by known edits, or pairs that you mark. It runs in
 /// the background and changes nothing; `GET` of the same path returns its progress and its result.
 #[utoipa::path(
-    post, path = Route::Calibrate.path(), tag = "collections", operation_id = "begin_calibration",
-    params(("collection" = String, Path, description = "The collection.")),
+    post, path = PATH, tag = "collections", operation_id = "begin_calibration",
     request_body(content = Option<CalibrateIn>, content_type = "application/json"),
     responses(
         (status = 202, description = "The calibration was started.", body = CalibrationOut,
@@ -33,7 +40,7 @@ use lookalike_service::ServiceError;
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn begin(
+async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -52,7 +59,7 @@ pub(super) async fn begin(
         }
         error => error,
     })?;
-    let location = [(header::LOCATION, Route::Calibrate.of_collection(&collection))];
+    let location = [(header::LOCATION, of_collection(&collection, PATH))];
     Ok((StatusCode::ACCEPTED, location, Json(CalibrationOut::from(started))).into_response())
 }
 
@@ -60,14 +67,13 @@ pub(super) async fn begin(
 ///
 /// The result is kept in memory until the next calibration or until the server stops.
 #[utoipa::path(
-    get, path = Route::Calibrate.path(), tag = "collections", operation_id = "get_calibration",
-    params(("collection" = String, Path, description = "The collection.")),
+    get, path = PATH, tag = "collections", operation_id = "get_calibration",
     responses(
         (status = 200, description = "The calibration.", body = CalibrationOut),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn get(
+async fn get(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -77,11 +83,10 @@ pub(super) async fn get(
 
 /// Ends the calibration of a collection if it is running, and deletes its result.
 #[utoipa::path(
-    delete, path = Route::Calibrate.path(), tag = "collections", operation_id = "forget_calibration",
-    params(("collection" = String, Path, description = "The collection.")),
+    delete, path = PATH, tag = "collections", operation_id = "forget_calibration",
     responses((status = 204, description = "The calibration was deleted."), NotFound, Refused, Unavailable)
 )]
-pub(super) async fn forget(
+async fn forget(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,

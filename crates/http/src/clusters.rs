@@ -3,27 +3,38 @@
 use axum::extract::State as From_;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
 use super::error::{Code, Problem};
 use super::extract::{Document, DocumentPath, NoParams, Params, Target};
 use super::responses::{BodyRefused, NoClusters, NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::Route;
+use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::{ClusterOut, ClusterParams, ClustersIn, ClustersListOut, MemberParams, PlacementOut};
+
+const PATH: &str = "/clusters";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ, routes!(list))
+        .of_optional_collection(ADMIN, routes!(build, remove))
+        .of_optional_collection(READ, routes!(get))
+        .of_optional_collection(READ, routes!(of_document))
+}
 
 /// Lists clusters, the largest or the newest first.
 ///
 /// `pending` is the number of tasks that are left: while there are some, clusters may still change.
 #[utoipa::path(
-    get, path = Route::Clusters.path(), tag = "clusters", operation_id = "list_clusters",
+    get, path = PATH, tag = "clusters", operation_id = "list_clusters",
     params(ClusterParams),
     responses(
         (status = 200, description = "The clusters.", body = ClustersListOut),
         NoClusters, NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn list(
+async fn list(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<ClusterParams>,
@@ -38,7 +49,7 @@ pub(super) async fn list(
 /// It runs in the background and survives restarts. New documents are pending until it has reached them.
 /// `GET` of the same path returns how many tasks are left, and `DELETE` ends it.
 #[utoipa::path(
-    post, path = Route::Clusters.path(), tag = "clusters", operation_id = "build_clusters",
+    post, path = PATH, tag = "clusters", operation_id = "build_clusters",
     request_body = ClustersIn,
     responses(
         (status = 202, description = "The clusters are being built.", body = ClustersListOut,
@@ -46,7 +57,7 @@ pub(super) async fn list(
         BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn build(
+async fn build(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -54,19 +65,19 @@ pub(super) async fn build(
 ) -> Result<Response, Problem> {
     let k = rule.k.map(|k| k.0);
     let begun = state.service.build_clusters(&collection, &rule.keep, k).await?;
-    let location = [(axum::http::header::LOCATION, Route::Clusters.of_collection(&collection))];
+    let location = [(axum::http::header::LOCATION, of_collection(&collection, PATH))];
     Ok((StatusCode::ACCEPTED, location, Json(ClustersListOut::from(begun))).into_response())
 }
 
 /// Removes the clusters of a collection, also while they are being built. Documents stay.
 #[utoipa::path(
-    delete, path = Route::Clusters.path(), tag = "clusters", operation_id = "remove_clusters",
+    delete, path = PATH, tag = "clusters", operation_id = "remove_clusters",
     responses(
         (status = 204, description = "The collection has no clusters any more."),
         NoClusters, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn remove(
+async fn remove(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -77,14 +88,14 @@ pub(super) async fn remove(
 
 /// Returns a cluster with its members, those that the keep rule prefers first.
 #[utoipa::path(
-    get, path = Route::Cluster.path(), tag = "clusters", operation_id = "get_cluster",
+    get, path = "/clusters/{id}", tag = "clusters", operation_id = "get_cluster",
     params(("id" = String, Path, description = "The number of the cluster."), MemberParams),
     responses(
         (status = 200, description = "The cluster.", body = ClusterOut),
         NoClusters, NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn get(
+async fn get(
     From_(state): From_<State>,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
@@ -100,14 +111,14 @@ pub(super) async fn get(
 
 /// Returns the cluster of a document.
 #[utoipa::path(
-    get, path = Route::DocumentCluster.path(), tag = "clusters", operation_id = "get_document_cluster",
+    get, path = "/documents/{id}/cluster", tag = "clusters", operation_id = "get_document_cluster",
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 200, description = "The cluster of the document.", body = PlacementOut),
         NoClusters, NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn of_document(
+async fn of_document(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,

@@ -3,6 +3,7 @@
 use axum::extract::{Extension, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use utoipa_axum::routes;
 
 use super::State;
 use super::access::RequestKey;
@@ -11,17 +12,26 @@ use super::condition::{Conditional, etag};
 use super::error::{Body, Problem};
 use super::extract::{NoParams, Params, Settings, Target};
 use super::responses::{BodyRefused, ConditionFailed, NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::Route;
+use super::route::{ADMIN, Need, READ, Routes, of_collection};
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut, FormParams, SharedHashesOut};
 use lookalike_hash::CollectionName;
+use lookalike_keys::Role;
 use lookalike_service::Changed;
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_server(Need::Any(Role::Read), routes!(list))
+        .of_collection(READ, routes!(get))
+        .of_collection(ADMIN, routes!(put, delete))
+        .of_collection(READ, routes!(shared_hashes))
+}
 
 /// Lists the collections that the key includes.
 #[utoipa::path(
-    get, path = Route::Collections.path(), tag = "collections", operation_id = "list_collections",
+    get, path = "/collections", tag = "collections", operation_id = "list_collections",
     responses((status = 200, description = "The collections, by name.", body = CollectionsOut))
 )]
-pub(super) async fn list(
+async fn list(
     From_(state): From_<State>,
     _: NoParams,
     key: Option<Extension<RequestKey>>,
@@ -37,19 +47,14 @@ pub(super) async fn list(
 
 /// Returns the settings and the counts of a collection.
 #[utoipa::path(
-    get, path = Route::Collection.path(), tag = "collections", operation_id = "get_collection",
-    params(("collection" = String, Path, description = "The collection.")),
+    get, path = "", tag = "collections", operation_id = "get_collection",
     responses(
         (status = 200, description = "The collection.", body = CollectionOut,
             headers(("etag" = String, description = "Identifies the settings, not the counts."))),
         NotFound, Refused,
     )
 )]
-pub(super) async fn get(
-    From_(state): From_<State>,
-    _: NoParams,
-    Target(name): Target,
-) -> Result<Response, Problem> {
+async fn get(From_(state): From_<State>, _: NoParams, Target(name): Target) -> Result<Response, Problem> {
     let info = state.service.collection(&name)?;
     Ok((etag(info.version), Json(CollectionOut::from(info))).into_response())
 }
@@ -62,9 +67,8 @@ pub(super) async fn get(
 ///
 /// A request without a body is the same as `{}`: it creates the collection with the default settings.
 #[utoipa::path(
-    put, path = Route::Collection.path(), tag = "collections", operation_id = "put_collection",
+    put, path = "", tag = "collections", operation_id = "put_collection",
     params(
-        ("collection" = String, Path, description = "The collection."),
         ("If-Match" = Option<String>, Header,
             description = "ETags, of which the collection must have one; `*`: it must exist."),
         ("If-None-Match" = Option<String>, Header, description = "`*`: the collection must not exist."),
@@ -83,7 +87,7 @@ pub(super) async fn get(
         BodyRefused, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn put(
+async fn put(
     From_(state): From_<State>,
     _: NoParams,
     Target(name): Target,
@@ -95,7 +99,7 @@ pub(super) async fn put(
     if !is_new {
         return Ok(answer.into_response());
     }
-    let location = [(header::LOCATION, Route::Collection.of_collection(&name))];
+    let location = [(header::LOCATION, of_collection(&name, ""))];
     Ok((StatusCode::CREATED, location, answer.0, answer.1).into_response())
 }
 
@@ -104,9 +108,8 @@ pub(super) async fn put(
 /// The collection `default` can be deleted too: the routes without a collection in the path then return 404
 /// until it is created again, perhaps with another profile. The next start of the server creates it.
 #[utoipa::path(
-    delete, path = Route::Collection.path(), tag = "collections", operation_id = "delete_collection",
+    delete, path = "", tag = "collections", operation_id = "delete_collection",
     params(
-        ("collection" = String, Path, description = "The collection."),
         ("If-Match" = Option<String>, Header, description = "ETags, of which the collection must have one."),
     ),
     responses(
@@ -114,7 +117,7 @@ pub(super) async fn put(
         NotFound, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn delete(
+async fn delete(
     From_(state): From_<State>,
     _: NoParams,
     Target(name): Target,
@@ -129,15 +132,15 @@ pub(super) async fn delete(
 /// A document whose hash many others have is a copy of them, or has a text that many documents have, such as
 /// an error page. The hashes of a large collection are counted at most once in five minutes.
 #[utoipa::path(
-    get, path = Route::SharedHashes.path(), tag = "collections", operation_id = "get_shared_hashes",
-    params(("collection" = String, Path, description = "The collection."), FormParams),
+    get, path = "/shared-hashes", tag = "collections", operation_id = "get_shared_hashes",
+    params(FormParams),
     responses(
         (status = 200, description = "At most 50 hashes, that of most documents first.",
             body = SharedHashesOut),
         NotFound, Refused,
     )
 )]
-pub(super) async fn shared_hashes(
+async fn shared_hashes(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(name): Target,

@@ -1,6 +1,7 @@
 //! `POST /compare`: compares any two of text, page, stored document and hash.
 
 use axum::extract::{Request, State as From_};
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
@@ -9,22 +10,27 @@ use super::error::Problem;
 use super::extract::{Params, Target, check_type, parse_aside, read};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
-use super::route::Route;
+use super::route::{READ, Routes};
 use super::wire::{CompareIn, ComparisonOut, FormParams};
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ.on_pool(), routes!(compare))
+}
 
 /// Compares any two of text, page, stored document and hash, and explains why they match or do not.
 ///
 /// The answer has features, their similarity and a comparison by words if both texts are known. The text of
 /// a stored document is known if the collection keeps texts.
 #[utoipa::path(
-    post, path = Route::Compare.path(), tag = "fingerprints",
+    post, path = "/compare", tag = "fingerprints",
     params(FormParams), request_body = CompareIn,
     responses(
         (status = 200, description = "The comparison.", body = ComparisonOut),
         BodyRefused, NotFound, Mismatch, Refused, Unavailable,
     )
 )]
-pub(super) async fn compare(
+async fn compare(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(collection): Target,

@@ -6,7 +6,7 @@
 //! every module, so that a browser requests all of them in one round. The console uses only the routes of the
 //! contract.
 //!
-//! *Absent*: whether the console is served (`server.console`), which is decided before a route is dispatched.
+//! *Absent*: whether the console is served (`server.console`), which is decided before its handler is called.
 
 use std::io::Write;
 use std::sync::LazyLock;
@@ -14,12 +14,28 @@ use std::sync::LazyLock;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::route;
+use super::no_route;
+use super::route::Routes;
+
+/// The path of the page.
+pub(super) const PATH: &str = "/";
+/// The files next to it; the digest of all files comes after it.
+const BESIDE: &str = "/console/";
+
+/// The page and its files.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.pages(PATH, &[PATH, "/console/{*file}"], get(page))
+}
+
+async fn page(request: Request) -> Response {
+    file(&request).unwrap_or_else(|| no_route(request.method(), request.uri()).into_response())
+}
 
 macro_rules! files {
     ($($name:literal,)*) => {
@@ -105,13 +121,13 @@ impl Console {
             digest.update(contents.as_bytes());
         }
         let digest = format!("{:016x}", digest.digest());
-        let base = format!("{}{digest}", route::CONSOLE_FILES);
+        let base = format!("{BESIDE}{digest}");
         let modules = FILES.iter().filter(|(name, _)| name.starts_with("js/"));
         let preloads: String = modules
             .map(|(name, _)| format!("<link rel=\"modulepreload\" href=\"{base}/{name}\">\n"))
             .collect();
         let page = PAGE.replace(PRELOADS, preloads.trim_end()).replace(BASE, &base);
-        let mut files = vec![File::new(route::CONSOLE.to_owned(), page, ASK_EACH_TIME)];
+        let mut files = vec![File::new(PATH.to_owned(), page, ASK_EACH_TIME)];
         files.extend(
             FILES.iter().map(|(name, contents)| {
                 File::new(format!("{base}/{name}"), (*contents).to_owned(), FOR_EVER)
@@ -138,7 +154,7 @@ impl File {
 }
 
 /// The page or one of its files; `None` if there is no such file.
-pub(super) fn file(request: &Request) -> Option<Response> {
+fn file(request: &Request) -> Option<Response> {
     let console = &*CONSOLE;
     let file = console.files.iter().find(|file| file.path == request.uri().path())?;
     let is_page = file.caching == ASK_EACH_TIME;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::extract::State as From_;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
@@ -12,18 +13,25 @@ use super::deadline::Deadline;
 use super::error::{Body, Problem};
 use super::extract::{Document, NoParams, Target};
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::Route;
+use super::route::{READ, Routes, WRITE, of_collection};
 use super::wire::{DeletionIn, DeletionOut, Matching};
 
 /// How long an answer waits for the end of a deletion.
 const WAIT: Duration = Duration::from_secs(1);
+
+const PATH: &str = "/deletions";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ, routes!(get)).of_optional_collection(WRITE, routes!(begin, forget))
+}
 
 /// Deletes the documents with some ids, or those that a filter admits. With `dry_run` it only counts them.
 ///
 /// A deletion by a filter that takes longer than a second goes on in the background (202); `GET` of the same
 /// path returns its progress. A document that changes in the meantime is not deleted.
 #[utoipa::path(
-    post, path = Route::Deletions.path(), tag = "documents", operation_id = "delete_documents",
+    post, path = PATH, tag = "documents", operation_id = "delete_documents",
     request_body = DeletionIn,
     responses(
         (status = 200, description = "The documents were deleted, or counted.", body = DeletionOut),
@@ -34,7 +42,7 @@ const WAIT: Duration = Duration::from_secs(1);
         BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn begin(
+async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -53,7 +61,7 @@ pub(super) async fn begin(
     if deletion.ended_ms.is_some() {
         return Ok(Json(DeletionOut::from(deletion)).into_response());
     }
-    let location = [(header::LOCATION, Route::Deletions.of_collection(&collection))];
+    let location = [(header::LOCATION, of_collection(&collection, PATH))];
     Ok((StatusCode::ACCEPTED, location, Json(DeletionOut::from(deletion))).into_response())
 }
 
@@ -61,13 +69,13 @@ pub(super) async fn begin(
 ///
 /// The result is kept in memory until the next one or until the server stops.
 #[utoipa::path(
-    get, path = Route::Deletions.path(), tag = "documents", operation_id = "get_deletion",
+    get, path = PATH, tag = "documents", operation_id = "get_deletion",
     responses(
         (status = 200, description = "The deletion.", body = DeletionOut),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn get(
+async fn get(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -77,10 +85,10 @@ pub(super) async fn get(
 
 /// Ends the deletion by a filter if it is running, and forgets its result. What was deleted stays deleted.
 #[utoipa::path(
-    delete, path = Route::Deletions.path(), tag = "documents", operation_id = "forget_deletion",
+    delete, path = PATH, tag = "documents", operation_id = "forget_deletion",
     responses((status = 204, description = "The deletion was ended."), NotFound, Refused, Unavailable)
 )]
-pub(super) async fn forget(
+async fn forget(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,

@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::value::RawValue;
+use utoipa_axum::routes;
 
 use super::State;
 use super::access::RequestKey;
@@ -20,7 +21,7 @@ use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_a
 use super::idempotency::IdempotencyKey;
 use super::parse::{parse, parse_object};
 use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::Route;
+use super::route::{READ, Routes, WRITE, of_collection};
 use super::wire::{
     AddedOut, BulkOut, DocumentIn, DocumentOut, Few, FormParams, HashFormat, LineOut, NearParams,
     OnDuplicate, PatchIn, SummaryOut,
@@ -31,6 +32,19 @@ use lookalike_service::{self as service, Condition, DuplicateRule, Offered, Outc
 /// What is percent-encoded in a path: all but the unreserved characters of RFC 3986.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// The path of the documents of a collection.
+pub(super) const PATH: &str = "/documents";
+/// The path of one document.
+const DOCUMENT: &str = "/documents/{id}";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(WRITE, routes!(add))
+        .of_optional_collection(WRITE, routes!(batch))
+        .of_optional_collection(READ, routes!(get))
+        .of_optional_collection(WRITE, routes!(put, patch, delete))
+}
+
 /// Stores one document, or a stream of documents.
 ///
 /// A stream is `application/x-ndjson` of any length, with one document per line. The answer is a stream of
@@ -40,7 +54,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// signatures up to the next header are refused. An uncompressed body of known length that begins with such a
 /// header of an export without texts is refused as a whole (409).
 #[utoipa::path(
-    post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
+    post, path = PATH, tag = "documents", operation_id = "add_documents",
     params(
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids."),
@@ -63,7 +77,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
         BodyRefused, NotFound, ConditionFailed, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn add(
+async fn add(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<NearParams>,
@@ -107,7 +121,7 @@ pub(super) async fn add(
 
 /// Stores an array of documents. An element that is not a document fails alone.
 #[utoipa::path(
-    post, path = Route::BatchDocuments.path(), tag = "documents", operation_id = "batch_documents",
+    post, path = "/batch/documents", tag = "documents", operation_id = "batch_documents",
     params(
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids; \
@@ -122,7 +136,7 @@ pub(super) async fn add(
         BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn batch(
+async fn batch(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<NearParams>,
@@ -147,7 +161,7 @@ pub(super) async fn batch(
 
 /// Stores a document with this id, and replaces the stored document that has it.
 #[utoipa::path(
-    put, path = Route::Document.path(), tag = "documents", operation_id = "put_document",
+    put, path = DOCUMENT, tag = "documents", operation_id = "put_document",
     params(
         ("id" = String, Path, description = "The document."), NearParams,
         ("If-Match" = Option<String>, Header, description = "Replace it only in one of these versions: `*` \
@@ -168,7 +182,7 @@ pub(super) async fn batch(
         BodyRefused, NotFound, ConditionFailed, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn put(
+async fn put(
     From_(state): From_<State>,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
@@ -190,7 +204,7 @@ pub(super) async fn put(
 
 /// Returns a document.
 #[utoipa::path(
-    get, path = Route::Document.path(), tag = "documents", operation_id = "get_document",
+    get, path = DOCUMENT, tag = "documents", operation_id = "get_document",
     params(
         ("id" = String, Path, description = "The document."), FormParams,
         ("If-None-Match" = Option<String>, Header, description = "ETags of versions that the client has."),
@@ -203,7 +217,7 @@ pub(super) async fn put(
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn get(
+async fn get(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(collection): Target,
@@ -241,7 +255,7 @@ async fn written(
 
 /// Changes the metadata and the expiry of a document; its text and its fingerprint stay.
 #[utoipa::path(
-    patch, path = Route::Document.path(), tag = "documents", operation_id = "patch_document",
+    patch, path = DOCUMENT, tag = "documents", operation_id = "patch_document",
     params(
         ("id" = String, Path, description = "The document."), FormParams,
         ("If-Match" = Option<String>, Header, description = "Change it only in one of these versions: `*` or \
@@ -254,7 +268,7 @@ async fn written(
         BodyRefused, NotFound, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn patch(
+async fn patch(
     From_(state): From_<State>,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
@@ -284,7 +298,7 @@ fn exists(condition: &Condition) -> Result<(), Problem> {
 
 /// Deletes a document.
 #[utoipa::path(
-    delete, path = Route::Document.path(), tag = "documents", operation_id = "delete_document",
+    delete, path = DOCUMENT, tag = "documents", operation_id = "delete_document",
     params(
         ("id" = String, Path, description = "The document."),
         ("If-Match" = Option<String>, Header, description = "Delete it only in one of these versions: `*` or \
@@ -295,7 +309,7 @@ fn exists(condition: &Condition) -> Result<(), Problem> {
         NotFound, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn delete(
+async fn delete(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -408,7 +422,7 @@ fn destination(
 /// The path of a document.
 fn location(collection: &CollectionName, id: &DocumentId) -> HeaderValue {
     let id = utf8_percent_encode(id.as_str(), RESERVED).to_string();
-    let path = format!("{}/{id}", Route::Documents.of_collection(collection));
+    let path = format!("{}/{id}", of_collection(collection, PATH));
     HeaderValue::try_from(path).expect("a percent-encoded path is a header value")
 }
 

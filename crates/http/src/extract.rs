@@ -1,10 +1,9 @@
 //! The parts of a request that handlers use: the collection, ids, parameters, bodies. An invalid part becomes
 //! a [`Problem`] that names its place.
 
-use std::str::Utf8Error;
-
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures::StreamExt;
@@ -16,7 +15,6 @@ use super::edge::TooSlow;
 use super::encoding;
 use super::error::{Code, Problem};
 use super::parse::{self, MARK, parse_object};
-use super::route::Matched;
 use lookalike_hash::{CollectionName, DocumentId};
 
 /// The collection of a request: `{collection}` of the path, or the default collection.
@@ -26,24 +24,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Target {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Target, Problem> {
-        let matched = parts.extensions.get::<Matched>();
-        matched.map_or_else(
-            || Ok(Target(CollectionName::default_collection().clone())),
-            |matched| Target::of(matched, parts.uri.path()),
-        )
+        target(parts).await.map(Target)
     }
 }
 
-impl Target {
-    /// The collection of a path.
-    pub(super) fn of(matched: &Matched, path: &str) -> Result<Target, Problem> {
-        match matched.collection(path) {
-            None => Ok(Target(CollectionName::default_collection().clone())),
-            Some(name) => CollectionName::new(&name.map_err(|_| not_utf8("collection"))?)
-                .map(Target)
-                .map_err(|error| Problem::parameter(Code::InvalidField, "collection", error.to_string())),
-        }
-    }
+/// The collection of a request.
+pub(super) async fn target(parts: &mut Parts) -> Result<CollectionName, Problem> {
+    let Some(name) = path_parameter(parts, "collection").await? else {
+        return Ok(CollectionName::default_collection().clone());
+    };
+    CollectionName::new(&name)
+        .map_err(|error| Problem::parameter(Code::InvalidField, "collection", error.to_string()))
 }
 
 /// The document of a request: `{id}` of the path.
@@ -53,25 +44,24 @@ impl<S: Send + Sync> FromRequestParts<S> for DocumentPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<DocumentPath, Problem> {
-        let id =
-            path_parameter(parts, Matched::id).unwrap_or(Ok(String::new())).map_err(|_| not_utf8("id"))?;
+        let id = path_parameter(parts, "id").await?.unwrap_or_default();
         DocumentId::new(&id)
             .map(DocumentPath)
             .map_err(|error| Problem::parameter(Code::InvalidField, "id", error.to_string()))
     }
 }
 
-/// A parameter of the path; an error if it is not UTF-8.
-fn path_parameter(
-    parts: &Parts,
-    of: impl Fn(&Matched, &str) -> Option<Result<String, Utf8Error>>,
-) -> Option<Result<String, Utf8Error>> {
-    parts.extensions.get::<Matched>().and_then(|matched| of(matched, parts.uri.path()))
-}
-
-fn not_utf8(name: &str) -> Problem {
-    let detail = format!("the {name} in the path is not percent-encoded UTF-8; encode it as UTF-8");
-    Problem::new(Code::MalformedRequest, detail)
+/// A parameter of the path.
+async fn path_parameter(parts: &mut Parts, name: &str) -> Result<Option<String>, Problem> {
+    match RawPathParams::from_request_parts(parts, &()).await {
+        Ok(all) => Ok(all.iter().find(|(of, _)| *of == name).map(|(_, value)| value.to_owned())),
+        Err(RawPathParamsRejection::InvalidUtf8InPathParam(error)) => {
+            let detail = format!("{error} of the path; percent-encode it as UTF-8");
+            Err(Problem::new(Code::MalformedRequest, detail))
+        }
+        // The path has no route.
+        Err(_) => Ok(None),
+    }
 }
 
 /// The query string. Unknown parameters are refused if `T` denies unknown fields.

@@ -1,6 +1,7 @@
 //! Fingerprints of texts and of given features. Nothing is stored.
 
 use axum::extract::{Request, State as From_};
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
@@ -9,11 +10,18 @@ use super::error::{Code, Problem};
 use super::extract::{Params, charset, check_type, parse_aside, read};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, Refused, Unavailable};
-use super::route::Route;
+use super::route::{Need, Routes};
 use super::wire::{
     Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, page,
 };
+use lookalike_keys::Role;
 use lookalike_service::{Content, Decoded, Given, Limits};
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    let need = Need::Any(Role::Read).on_pool();
+    all.of_server(need, routes!(fingerprint)).of_server(need, routes!(batch))
+}
 
 /// Computes the fingerprint of a text, a page, or given features.
 ///
@@ -21,7 +29,7 @@ use lookalike_service::{Content, Decoded, Given, Limits};
 /// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others);
 /// `charset` of the answer says which, whether it is guessed, and how many invalid bytes became U+FFFD.
 #[utoipa::path(
-    post, path = Route::Fingerprint.path(), tag = "fingerprints", params(FormParams),
+    post, path = "/fingerprint", tag = "fingerprints", params(FormParams),
     request_body(content(
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),
@@ -30,7 +38,7 @@ use lookalike_service::{Content, Decoded, Given, Limits};
         BodyRefused, Refused, Unavailable,
     )
 )]
-pub(super) async fn fingerprint(
+async fn fingerprint(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     deadline: Deadline,
@@ -75,14 +83,14 @@ pub(super) async fn fingerprint(
 
 /// Computes the fingerprints of several texts.
 #[utoipa::path(
-    post, path = Route::BatchFingerprint.path(), tag = "fingerprints", operation_id = "batch_fingerprint",
+    post, path = "/batch/fingerprint", tag = "fingerprints", operation_id = "batch_fingerprint",
     params(FormParams), request_body = TextsIn,
     responses(
         (status = 200, description = "The fingerprints, in the order of the texts.", body = FingerprintsOut),
         BodyRefused, Refused, Unavailable,
     )
 )]
-pub(super) async fn batch(
+async fn batch(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     deadline: Deadline,

@@ -9,14 +9,18 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
+use tower_http::compression::CompressionLayer;
+use utoipa_axum::router::UtoipaMethodRouterExt;
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
 use super::bulk;
+use super::documents;
 use super::error::Problem;
 use super::extract::{Params, Target};
 use super::responses::{NotFound, Refused, Unavailable};
-use super::route::Route;
+use super::route::{READ, Routes};
 use super::wire::{DocumentsOut, ExportHeader, ExportOut, ExportParams, HashFormat, ListParams};
 use lookalike_hash::DocumentId;
 use lookalike_run::call::{Call, Reserved, for_call, reserve, reserve_in_time};
@@ -27,19 +31,25 @@ const EXPORT_BYTES: usize = 256 << 10;
 /// The time after which a page of an export ends.
 const EXPORT_TIME: Duration = Duration::from_secs(1);
 
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ, routes!(list))
+        .of_optional_collection(READ, routes!(export).layer(CompressionLayer::new()))
+}
+
 /// Lists documents in the order of their ids, without their texts.
 ///
 /// A page has at most `limit` documents. If `filter` admits few of many documents, it may have fewer, or
 /// none: the list ends only where there is no `next`.
 #[utoipa::path(
-    get, path = Route::Documents.path(), tag = "documents", operation_id = "list_documents",
+    get, path = documents::PATH, tag = "documents", operation_id = "list_documents",
     params(ListParams),
     responses(
         (status = 200, description = "A page of documents.", body = DocumentsOut),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn list(
+async fn list(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<ListParams>,
@@ -60,7 +70,7 @@ pub(super) async fn list(
 ///
 /// Documents that are added or deleted during the export may or may not be included.
 #[utoipa::path(
-    get, path = Route::Export.path(), tag = "documents", operation_id = "export_documents",
+    get, path = "/export", tag = "documents", operation_id = "export_documents",
     params(ExportParams),
     responses(
         (status = 200, description = "A header, then one document per line.", body = String,
@@ -68,7 +78,7 @@ pub(super) async fn list(
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn export(
+async fn export(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<ExportParams>,

@@ -2,6 +2,7 @@
 
 use axum::extract::State as From_;
 use axum::http::StatusCode;
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
@@ -9,21 +10,28 @@ use super::deadline::Deadline;
 use super::error::Problem;
 use super::extract::{Document, NoParams, Params, Target};
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, TooManyMarks, Unavailable};
-use super::route::Route;
+use super::route::{READ, Routes, WRITE};
 use super::wire::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
+
+const PATH: &str = "/marks";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ, routes!(list)).of_optional_collection(WRITE, routes!(add, remove))
+}
 
 /// Marks pairs of documents as no duplicates of each other, or documents as no duplicates of any other.
 ///
 /// All marks of the request are added, or none. The documents need not be stored.
 #[utoipa::path(
-    post, path = Route::Marks.path(), tag = "marks", operation_id = "add_marks",
+    post, path = PATH, tag = "marks", operation_id = "add_marks",
     request_body = MarksIn,
     responses(
         (status = 200, description = "The marks exist.", body = MarkedOut),
         BodyRefused, NotFound, TooManyMarks, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn add(
+async fn add(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -36,13 +44,13 @@ pub(super) async fn add(
 
 /// Lists marks in the order of their ids, each pair once. `POST` of the same path accepts the answer.
 #[utoipa::path(
-    get, path = Route::Marks.path(), tag = "marks", operation_id = "list_marks", params(MarkListParams),
+    get, path = PATH, tag = "marks", operation_id = "list_marks", params(MarkListParams),
     responses(
         (status = 200, description = "The marks.", body = MarksOut),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn list(
+async fn list(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<MarkListParams>,
@@ -54,13 +62,13 @@ pub(super) async fn list(
 
 /// Removes the mark of a pair, or of one document.
 #[utoipa::path(
-    delete, path = Route::Marks.path(), tag = "marks", operation_id = "remove_mark", params(MarkParams),
+    delete, path = PATH, tag = "marks", operation_id = "remove_mark", params(MarkParams),
     responses(
         (status = 204, description = "The mark was removed."),
         NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn remove(
+async fn remove(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<MarkParams>,

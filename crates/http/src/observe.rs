@@ -28,7 +28,7 @@ use super::access::RequestKey;
 use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
 use super::refused;
-use super::route::Route;
+use super::route::{ROUTES, UNKNOWN};
 use lookalike_wording::milliseconds;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -66,23 +66,24 @@ type Series = (&'static str, &'static str, u16);
 /// so that an alert would miss the first of them.
 const ALERTING: [u16; 2] = [500, 507];
 
-/// Makes the counters of the statuses that alerts wait for, of every operation of the contract.
+/// Makes the counters of the statuses that alerts wait for, of every operation.
 pub(super) fn begin_counts() {
-    let operations = Route::all().flat_map(|(route, path)| {
-        route.methods().iter().map(move |(method, _)| (known_method(method.as_str()), path))
-    });
-    for (method, route) in operations.chain([("other", "none")]) {
+    let operations = ROUTES
+        .rules
+        .values()
+        .flat_map(|rule| rule.methods().map(|method| (known_method(method.as_str()), rule.label)));
+    for (method, route) in operations.chain([("other", UNKNOWN.label)]) {
         for status in ALERTING {
             counter((method, route, status)).increment(0);
         }
     }
 }
 
-/// Answers a request if the gate admits it, and records it under its route.
+/// Answers a request if the gate admits it, and records it under its route. `handle` is called at most once.
 pub(super) fn answer<F>(
     route: &'static str,
     gate: &dyn Fn(&mut Request) -> Result<(), Problem>,
-    handle: &dyn Fn(Request) -> F,
+    handle: &mut dyn FnMut(Request) -> F,
     mut request: Request,
 ) -> impl Future<Output = Response> + use<F>
 where
@@ -185,7 +186,7 @@ fn set_parent(span: &Span, headers: &axum::http::HeaderMap) {
 
 /// Counts a request that could not be parsed, and so has neither method nor route.
 pub(super) fn count_refused(status: u16) {
-    count("other", "none", status, 0.0);
+    count("other", UNKNOWN.label, status, 0.0);
 }
 
 /// The id that the client has sent, if it is valid, or a new one.
@@ -293,7 +294,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_a_handler_is_answered_with_500_and_later_requests_succeed() {
-        let handler = |request: Request| {
+        let mut handler = |request: Request| {
             assert!(request.uri().path() != "/panic", "on purpose");
             async move {
                 assert!(request.uri().path() != "/later", "on purpose");
@@ -302,7 +303,7 @@ mod tests {
         };
         for (path, status) in [("/panic", 500), ("/livez", 200), ("/later", 500), ("/livez", 200)] {
             let request = Request::get(path).body(Body::empty()).unwrap();
-            let response = answer("/livez", &|_| Ok(()), &handler, request).await;
+            let response = answer("/livez", &|_| Ok(()), &mut handler, request).await;
             assert_eq!(response.status().as_u16(), status);
             assert!(response.headers().contains_key(&REQUEST_ID));
         }

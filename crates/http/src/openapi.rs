@@ -14,15 +14,12 @@ use utoipa::{IntoResponses, OpenApi};
 
 use super::error::Body;
 use super::responses::{AnyProblem, NotAllowed};
-use super::route::{Matched, Need, Route};
+use super::route::{Need, ROUTES};
 use super::wire::{
     Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, HashOut, Id, Metadata,
     Timestamp,
 };
-use super::{
-    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint, links,
-    listing, marks, operations, pairs, reindex, replicas, similar,
-};
+use super::{documents, examples, links, pairs};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -37,24 +34,6 @@ use super::{
                        decompressed bytes."
     ),
     servers((url = "/", description = "The server that has this contract.")),
-    paths(
-        fingerprint::fingerprint, fingerprint::batch, compare::compare,
-        documents::add, documents::batch, documents::put, documents::patch, documents::get,
-        documents::delete, listing::list, listing::export, pairs::list,
-        deletions::begin, deletions::get, deletions::forget,
-        similar::by_query, similar::by_body, similar::batch, similar::by_document,
-        collections::list, collections::get, collections::put, collections::delete,
-        backups::backup, backups::restore,
-        clusters::list, clusters::build, clusters::remove, clusters::get, clusters::of_document,
-        marks::add, marks::list, marks::remove,
-        calibrate::begin, calibrate::get, calibrate::forget,
-        reindex::begin, reindex::get, reindex::end,
-        operations::stats, operations::snapshot, operations::snapshots,
-        operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
-        operations::contract_json,
-        operations::profiles, operations::key, collections::shared_hashes, replicas::list,
-        replicas::copy,
-    ),
     components(schemas(
         Arrival, Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, HashOut, Id,
         Metadata, Timestamp,
@@ -93,16 +72,11 @@ pub fn yaml() -> &'static str {
 /// The contract.
 pub(super) fn contract() -> utoipa::openapi::OpenApi {
     let mut contract = Contract::openapi();
+    contract.merge(ROUTES.contract.clone());
     contract.merge(documents::Streamed::openapi());
     contract.merge(pairs::Streamed::openapi());
-    for route in Route::OF_OPTIONAL_COLLECTION {
-        if let Some(item) = contract.paths.paths.get(route.path()) {
-            let item = per_collection(item.clone());
-            contract.paths.paths.insert(route.path_in_collection().to_owned(), item);
-        }
-    }
     for (path, item) in &mut contract.paths.paths {
-        let is_open = Matched::of(path).route.need(&Method::GET) == Need::Nothing;
+        let is_open = ROUTES.rules[path.as_str()].need(&Method::GET) == Need::Nothing;
         operations(item).for_each(|operation| {
             add_errors(operation, is_open);
             add_parameter_schemas(operation);
@@ -172,13 +146,8 @@ fn add_errors(operation: &mut Operation, is_open: bool) {
     operation.responses.responses.extend(AnyProblem::responses());
 }
 
-/// The same operations with the collection in the path.
-fn per_collection(mut item: PathItem) -> PathItem {
-    operations(&mut item).for_each(add_collection);
-    item
-}
-
-fn add_collection(operation: &mut Operation) {
+/// Adds the parameter of the path for the collection.
+pub(super) fn add_collection(operation: &mut Operation) {
     let parameter = ParameterBuilder::new()
         .name("collection")
         .parameter_in(ParameterIn::Path)
@@ -186,8 +155,11 @@ fn add_collection(operation: &mut Operation) {
         .description(Some("The collection."))
         .build();
     operation.parameters.get_or_insert_default().insert(0, parameter.into());
-    let id = operation.operation_id.get_or_insert_default();
-    id.push_str(IN_COLLECTION);
+}
+
+/// Gives the variant of an operation with the collection in the path an id of its own.
+pub(super) fn add_suffix(operation: &mut Operation) {
+    operation.operation_id.get_or_insert_default().push_str(IN_COLLECTION);
 }
 
 #[cfg(test)]

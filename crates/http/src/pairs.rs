@@ -5,15 +5,23 @@ use axum::extract::State as From_;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures::{TryStreamExt, stream};
+use tower_http::compression::CompressionLayer;
+use utoipa_axum::router::UtoipaMethodRouterExt;
+use utoipa_axum::routes;
 
 use super::State;
 use super::bulk;
 use super::error::{Code, Problem};
 use super::extract::{Params, Target};
 use super::responses::{NotFound, Refused, Unavailable};
-use super::route::Route;
+use super::route::{READ, Routes};
 use super::wire::{PairOut, PairsParams, read_pair};
 use lookalike_run::call::{Call, for_call};
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ, routes!(list).layer(CompressionLayer::new()))
+}
 
 /// Streams all pairs of documents within k as NDJSON, by distance, then by their ids.
 ///
@@ -21,7 +29,7 @@ use lookalike_run::call::{Call, for_call};
 /// `cursor` continues behind it, with the documents of a later moment. One list of pairs is made at a time;
 /// another request gets 503.
 #[utoipa::path(
-    get, path = Route::Pairs.path(), tag = "similar", operation_id = "list_pairs",
+    get, path = "/pairs", tag = "similar", operation_id = "list_pairs",
     params(PairsParams),
     responses(
         (status = 200, description = "One pair per line.", body = String,
@@ -29,7 +37,7 @@ use lookalike_run::call::{Call, for_call};
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn list(
+async fn list(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<PairsParams>,

@@ -3,14 +3,22 @@
 use axum::extract::State as From_;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
 use super::error::{Body, Problem};
 use super::extract::{NoParams, Settings, Target};
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::Route;
+use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::{ReindexIn, ReindexOut};
+
+const PATH: &str = "/reindex";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_collection(READ, routes!(get)).of_collection(ADMIN, routes!(begin, end))
+}
 
 /// Makes the fingerprints of all documents of a collection again, with another profile.
 ///
@@ -21,8 +29,7 @@ use super::wire::{ReindexIn, ReindexOut};
 /// the server leaves the collection as it was. Among replicas the server that takes the request does the work
 /// for all, and answers `GET` and `DELETE`; others name it.
 #[utoipa::path(
-    post, path = Route::Reindex.path(), tag = "collections", operation_id = "begin_reindex",
-    params(("collection" = String, Path, description = "The collection.")),
+    post, path = PATH, tag = "collections", operation_id = "begin_reindex",
     request_body = Option<ReindexIn>,
     responses(
         (status = 202, description = "The reindex was started.", body = ReindexOut,
@@ -32,14 +39,14 @@ use super::wire::{ReindexIn, ReindexOut};
         BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
-pub(super) async fn begin(
+async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
     Settings(wanted): Settings<ReindexIn>,
 ) -> Result<Response, Problem> {
     let started = state.service.reindex(&collection, wanted.into()).await?;
-    let location = [(header::LOCATION, Route::Reindex.of_collection(&collection))];
+    let location = [(header::LOCATION, of_collection(&collection, PATH))];
     Ok((StatusCode::ACCEPTED, location, Json(ReindexOut::from(started))).into_response())
 }
 
@@ -48,14 +55,13 @@ pub(super) async fn begin(
 /// It is kept in memory until the next reindex or until the server stops: afterwards there is none (404), and
 /// one that was running has changed nothing.
 #[utoipa::path(
-    get, path = Route::Reindex.path(), tag = "collections", operation_id = "get_reindex",
-    params(("collection" = String, Path, description = "The collection.")),
+    get, path = PATH, tag = "collections", operation_id = "get_reindex",
     responses(
         (status = 200, description = "The reindex.", body = ReindexOut),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn get(
+async fn get(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
@@ -67,8 +73,7 @@ pub(super) async fn get(
 ///
 /// The answer has its last state: `ended` if this request has ended it, otherwise how it had ended before.
 #[utoipa::path(
-    delete, path = Route::Reindex.path(), tag = "collections", operation_id = "end_reindex",
-    params(("collection" = String, Path, description = "The collection.")),
+    delete, path = PATH, tag = "collections", operation_id = "end_reindex",
     responses(
         (status = 200, description = "It was ended without effect, or had ended before.", body = ReindexOut),
         (status = 409, description = "It takes effect in this moment, and cannot be ended.", body = Body,
@@ -76,7 +81,7 @@ pub(super) async fn get(
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn end(
+async fn end(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,

@@ -18,34 +18,42 @@ use axum::http::{HeaderName, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::{Either, ready};
 use futures::{FutureExt, TryStreamExt};
+use utoipa_axum::routes;
 
 use super::body::Json;
 use super::error::{Body, Code, Problem};
 use super::extract::NoParams;
 use super::responses::Unavailable;
-use super::route::{Matched, Route};
-use super::{Answering, Server, State};
+use super::route::{Need, Routes, Rule};
+use super::{Answering, State};
+use lookalike_keys::Role;
 use lookalike_replica::{Replicas, ReplicasStatus};
 
 const POSITION: HeaderName = HeaderName::from_static("x-lookalike-position");
 const STALE: HeaderName = HeaderName::from_static("x-lookalike-stale-ms");
 
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_server(Need::All(Role::Read).without_data(), routes!(list))
+        .of_server(Need::All(Role::Admin), routes!(copy))
+}
+
 /// Returns the state of the replicas: the shared log, the servers, and how far each of them is.
 #[utoipa::path(
-    get, path = Route::Replicas.path(), tag = "operations", operation_id = "list_replicas",
+    get, path = "/replicas", tag = "operations", operation_id = "list_replicas",
     responses(
         (status = 200, description = "The state of the replicas.", body = ReplicasStatus),
         (status = 409, description = "The server has no replicas.", body = Body,
             content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json<ReplicasStatus>, Problem> {
+async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json<ReplicasStatus>, Problem> {
     Ok(Json(of_replicas(&state)?.status().await))
 }
 
 /// Streams a copy of everything that the server has at one moment, for a server that joins the replicas.
 #[utoipa::path(
-    get, path = Route::ReplicasCopy.path(), tag = "operations", operation_id = "copy_server",
+    get, path = "/replicas/copy", tag = "operations", operation_id = "copy_server",
     responses(
         (status = 200, description = "The copy, in a form that only servers of this version read.",
             body = String, content_type = "application/octet-stream"),
@@ -54,7 +62,7 @@ pub(super) async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json
         Unavailable,
     )
 )]
-pub(super) async fn copy(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
+async fn copy(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
     let pieces = of_replicas(&state)?.copy().map_err(|error| Problem::from(&error))?;
     let pieces = pieces.map_err(|error| std::io::Error::other(error.to_string()));
     let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
@@ -77,28 +85,28 @@ enum Wanted {
     End,
 }
 
-/// Answers a request as a single server does, with what replicas add.
+/// Answers a request as a single server does by `handle`, with what replicas add.
 pub(super) fn answer(
-    server: &Arc<Server>,
+    state: &State,
     replicas: &Replicas,
-    matched: Matched,
+    rule: &Rule,
     mut request: Request,
+    handle: impl FnOnce(Request) -> Answering + Send + 'static,
 ) -> Answering {
-    let wanted = match refuse_diverged(replicas, matched.route).and_then(|()| take(&mut request)) {
+    let wanted = match refuse_diverged(replicas, rule, &request).and_then(|()| take(&mut request)) {
         Ok(wanted) => wanted,
         Err(problem) => return Either::Left(ready(problem.into_response())),
     };
-    let state = Arc::clone(&server.state);
+    let state = Arc::clone(state);
     let Some(wanted) = wanted else {
-        return match server.handle(matched, request) {
+        return match handle(request) {
             Either::Left(done) => Either::Left(ready(marked(done.into_inner(), replicas))),
             Either::Right(answering) => {
                 Either::Right(answering.map(move |response| in_state(response, &state)).boxed())
             }
         };
     };
-    let server = Arc::clone(server);
-    let within = server.state.service.limits().query_time;
+    let within = state.service.limits().query_time;
     Either::Right(
         async move {
             if let Some(replicas) = state.replicas.get()
@@ -106,31 +114,15 @@ pub(super) fn answer(
             {
                 return in_state(problem.into_response(), &state);
             }
-            let response = match server.handle(matched, request) {
-                Either::Left(done) => done.into_inner(),
-                Either::Right(answering) => answering.await,
-            };
-            in_state(response, &state)
+            in_state(handle(request).await, &state)
         }
         .boxed(),
     )
 }
 
 /// Refuses requests for data while those of this server differ from those of others.
-fn refuse_diverged(replicas: &Replicas, route: Route) -> Result<(), Problem> {
-    let is_for_data = !matches!(
-        route,
-        Route::Livez
-            | Route::Readyz
-            | Route::Metrics
-            | Route::Replicas
-            | Route::Version
-            | Route::Contract
-            | Route::ContractJson
-            | Route::Docs
-            | Route::Console
-            | Route::Unknown
-    );
+fn refuse_diverged(replicas: &Replicas, rule: &Rule, request: &Request) -> Result<(), Problem> {
+    let is_for_data = rule.terms(request.method()).is_some_and(|terms| terms.is_for_data);
     let reason = if is_for_data { replicas.divergence() } else { None };
     reason.map_or(Ok(()), |reason| Err(Problem::new(Code::Diverged, reason)))
 }

@@ -1,15 +1,17 @@
 //! Lookups of neighbours.
 
 use std::iter::Enumerate;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use axum::extract::{Request, State as From_};
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{Either, ready};
 use memchr::memchr2;
 use serde::Serialize;
+use utoipa_axum::routes;
 
 use super::body::{Results, write_json, written};
 use super::deadline::Deadline;
@@ -17,12 +19,13 @@ use super::error::{Body, Code, Problem};
 use super::extract::{DocumentPath, Params, Target, check_type, parse_aside, read};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
-use super::route::{Matched, Route};
+use super::route::{COLLECTION, COLLECTIONS, READ, ROUTES, Routes, Rule};
 use super::wire::{
     AskIn, FormParams, HashFormat, NearIdParams, QueriesIn, QueryResultsOut, Several, SimilarOut,
     SimilarParams,
 };
 use super::{Answering, State};
+use lookalike_hash::CollectionName;
 use lookalike_run::call::{NoMemory, reserve};
 use lookalike_service::{Found, Limits, Lookup, Service as Lookalike, ServiceError, WorkBudget};
 
@@ -31,18 +34,50 @@ const MATCHES_IN_ALL: usize = 20_000;
 /// Bytes of memory per element or member of a body: a query takes the most, and `{"id":"a"},` is short.
 const ELEMENT_BYTES: usize = 400;
 
+const PATH: &str = "/similar";
+
+/// The routes of this module.
+pub(super) fn routes(all: Routes) -> Routes {
+    all.of_optional_collection(READ, routes!(by_query))
+        .of_optional_collection(READ.on_pool(), routes!(by_body))
+        .of_optional_collection(READ.on_pool(), routes!(batch))
+        .of_optional_collection(READ, routes!(by_document))
+}
+
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
-    get, path = Route::Similar.path(), tag = "similar", operation_id = "get_similar", params(SimilarParams),
+    get, path = PATH, tag = "similar", operation_id = "get_similar", params(SimilarParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         NotFound, Mismatch, Refused, Unavailable,
     )
 )]
-#[expect(clippy::needless_pass_by_value, reason = "as every handler")]
-pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Answering {
-    // Most requests are for a hash and are answered here, without a future, which costs as much as a lookup.
-    match begin(&request, matched, &state) {
+async fn by_query(From_(state): From_<State>, Target(collection): Target, request: Request) -> Response {
+    at_once(&request, &collection, state).await
+}
+
+/// The rules of a lookup by the query string, without and with the name of the collection in the path.
+static RULES: LazyLock<[&Rule; 2]> =
+    LazyLock::new(|| ["", COLLECTION].map(|before| &ROUTES.rules[format!("{before}{PATH}").as_str()]));
+
+/// The rule and the collection of a lookup by the query string that needs no router: most requests are such.
+/// The router finds the others.
+pub(super) fn direct(request: &Request) -> Option<(&'static Rule, CollectionName)> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let before = request.uri().path().strip_suffix(PATH)?;
+    let [plain, named] = *RULES;
+    if before.is_empty() {
+        return Some((plain, CollectionName::default_collection().clone()));
+    }
+    Some((named, CollectionName::new(before.strip_prefix(COLLECTIONS)?).ok()?))
+}
+
+/// Answers a lookup by the query string. Most requests are for a hash and are answered here, without a
+/// future, which costs as much as a lookup.
+pub(super) fn at_once(request: &Request, collection: &CollectionName, state: State) -> Answering {
+    match begin(request, collection, &state) {
         Ok((Lookup::Found(found), shown, _)) => Either::Left(ready(answer_of(found, shown))),
         Ok((Lookup::Pending(pending), shown, deadline)) => {
             let finish = async move {
@@ -56,8 +91,11 @@ pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Ans
 }
 
 /// Resolves a query string and answers it if that takes little.
-fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, Shown, Deadline), Problem> {
-    let collection = Target::of(matched, request.uri().path())?.0;
+fn begin(
+    request: &Request,
+    collection: &CollectionName,
+    state: &State,
+) -> Result<(Lookup, Shown, Deadline), Problem> {
     let query = request.uri().query().unwrap_or_default();
     let deadline = Deadline::of(request.headers(), state.service.limits())?;
     let (ask, shown) = if let Some(ask) = SimilarParams::plain(query) {
@@ -67,7 +105,7 @@ fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup,
         let shown = Shown { stats: params.wants_stats(), form: params.hash_format };
         (params.ask().map_err(Problem::in_query)?, shown)
     };
-    let lookup = state.service.begin_one(&collection, ask);
+    let lookup = state.service.begin_one(collection, ask);
     let lookup = lookup.map_err(|error| Problem::from(error).in_query())?;
     Ok((lookup, shown, deadline))
 }
@@ -83,14 +121,14 @@ struct Shown {
 
 /// The neighbours of a stored document, itself left out.
 #[utoipa::path(
-    get, path = Route::DocumentSimilar.path(), tag = "similar", operation_id = "get_document_similar",
+    get, path = "/documents/{id}/similar", tag = "similar", operation_id = "get_document_similar",
     params(("id" = String, Path, description = "The document."), NearIdParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn by_document(
+async fn by_document(
     From_(state): From_<State>,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
@@ -104,14 +142,14 @@ pub(super) async fn by_document(
 
 /// The same for long texts, pages and filters.
 #[utoipa::path(
-    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar", params(FormParams),
+    post, path = PATH, tag = "similar", operation_id = "post_similar", params(FormParams),
     request_body = AskIn,
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         BodyRefused, NotFound, Mismatch, Refused, Unavailable,
     )
 )]
-pub(super) async fn by_body(
+async fn by_body(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(collection): Target,
@@ -142,14 +180,14 @@ pub(super) async fn by_body(
 /// An invalid query, or one for an unknown document, has an `error` in place of an answer. The others are
 /// answered.
 #[utoipa::path(
-    post, path = Route::BatchSimilar.path(), tag = "similar", operation_id = "batch_similar",
+    post, path = "/batch/similar", tag = "similar", operation_id = "batch_similar",
     params(FormParams), request_body = QueriesIn<'_>,
     responses(
         (status = 200, description = "The answer to each query, in order.", body = QueryResultsOut),
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn batch(
+async fn batch(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(collection): Target,
@@ -293,6 +331,26 @@ async fn written_aside(state: &State, found: Found, shown: Shown) -> Result<Resp
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_plain_lookups_need_no_router() {
+        let found = |method: &str, path: &str| {
+            let request = Request::builder().method(method).uri(path).body(axum::body::Body::empty());
+            direct(&request.unwrap()).map(|(rule, name)| (rule.label, name.as_str().to_owned()))
+        };
+        assert_eq!(found("GET", "/similar?k=3"), Some(("/similar", "default".to_owned())));
+        let named = Some(("/collections/{collection}/similar", "news".to_owned()));
+        assert_eq!(found("HEAD", "/collections/news/similar"), named);
+        assert_eq!(found("POST", "/similar"), None);
+        for path in
+            ["/similar/", "//similar", "/batch/similar", "/documents/a/similar", "/collections/similar"]
+        {
+            assert_eq!(found("GET", path), None, "{path}");
+        }
+        for name in ["", "%61", "a/b", "A"] {
+            assert_eq!(found("GET", &format!("/collections/{name}/similar")), None, "{name}");
+        }
+    }
 
     #[test]
     fn separators_are_the_commas_outside_strings() {
