@@ -43,7 +43,6 @@ mod similar;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
 use axum::extract::{ConnectInfo, MatchedPath, Request, State as From_};
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
