@@ -38,11 +38,11 @@ fn change_row(dir: &Path, id: &str, digest: Digest) {
         row
     };
     let mut batch = store.batch().unwrap();
-    let written = batch.put_row(of, &id, row("{\"wrong\":1}"), Some(stored));
+    let written = batch.put_row(of, &id, &row("{\"wrong\":1}"), Some(stored));
     if digest == Digest::Stays {
         // The batch is dropped; the next one has the right row with the digest of the wrong one before it.
         batch = store.batch().unwrap();
-        batch.put_row(of, &id, row("{\"wrong\":1}"), Some(written));
+        batch.put_row(of, &id, &row("{\"wrong\":1}"), Some(written));
     }
     batch.commit().unwrap();
     store.close();

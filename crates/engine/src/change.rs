@@ -7,19 +7,24 @@
 //!
 //! *Absent*: profiles. The caller looks up the properties of a profile and passes them as [`ProfileFacts`].
 
+use serde::{Deserialize, Serialize};
+
+use super::stored;
 use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
 use lookalike_hash::{ClusterRule, CollectionName, KeepRule, SignatureShape, Width};
 use lookalike_text::fingerprint::makes_the_same;
 
 /// The properties of a profile that a collection needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProfileFacts {
     /// Its id, `name@version`.
     pub id: String,
     /// The width of its hashes.
+    #[serde(with = "stored")]
     pub width: Width,
     /// The shape of a new collection's signatures, if the profile makes signatures. It suits the change's
     /// threshold, if the change has one.
+    #[serde(with = "stored")]
     pub signatures: Option<SignatureShape>,
     /// The default distance of a new collection.
     pub k: u32,
@@ -29,7 +34,7 @@ pub struct ProfileFacts {
 
 /// The settings that a client names. An omitted setting keeps its value, or gets the default in a new
 /// collection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CollectionChange {
     /// The profile, if one is named.
     pub profile: Option<ProfileFacts>,
@@ -47,10 +52,12 @@ pub struct CollectionChange {
     pub boilerplate: Option<u32>,
     /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
     /// of the collection.
+    #[serde(with = "stored")]
     pub clusters: Option<(KeepRule, Option<u32>)>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
     /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
+    #[serde(with = "stored::lifetime")]
     pub expires_in: Option<Option<u64>>,
 }
 

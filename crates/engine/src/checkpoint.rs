@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::CheckpointPolicy;
 use super::shared::Shared;
-use super::writer::Command;
+use super::writer::Message;
 use crate::{EngineError, Snapshot};
 use lookalike_hamming::snapshot::{self, Content, Section, SnapshotError, SnapshotFile};
 use lookalike_hash::Sequence;
@@ -42,7 +42,7 @@ pub(super) enum Request {
 pub(super) struct Checkpointer {
     shared: Arc<Shared>,
     requests: Receiver<Request>,
-    writer: mpsc::UnboundedSender<Command>,
+    writer: mpsc::UnboundedSender<Message>,
     policy: CheckpointPolicy,
     /// The change at which the newest snapshot was begun.
     newest: Option<Sequence>,
@@ -57,7 +57,7 @@ impl Checkpointer {
     pub(super) fn new(
         shared: Arc<Shared>,
         requests: Receiver<Request>,
-        writer: mpsc::UnboundedSender<Command>,
+        writer: mpsc::UnboundedSender<Message>,
         policy: CheckpointPolicy,
         newest: Option<Sequence>,
     ) -> Checkpointer {
@@ -96,7 +96,7 @@ impl Checkpointer {
                 Err(RecvTimeoutError::Timeout) => {
                     // The writer waits for commands and does not read the clock.
                     if self.shared.expiry_is_due() || self.may_resume() {
-                        let _ = self.writer.send(Command::Expire);
+                        let _ = self.writer.send(Message::Expire);
                     }
                     if self.shared.budget.should_flush() {
                         self.shared.store.relieve();
@@ -187,7 +187,7 @@ impl Checkpointer {
         self.newest = Some(from);
         let kept = snapshot::retain(&self.shared.snapshots, self.policy.keep)?;
         if let Some(oldest) = kept.last() {
-            let _ = self.writer.send(Command::TrimHistory(oldest.from));
+            let _ = self.writer.send(Message::TrimHistory(oldest.from));
         }
         Ok(describe(&file))
     }

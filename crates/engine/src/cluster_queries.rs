@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::slice;
 
+use super::command::Command;
 use super::registry::Collection;
-use super::writer::Command;
 use super::{Engine, EngineError};
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Hash, KeepRule};
 use lookalike_store::{Cluster, ClusterState, Clusters, Membership, Rank, StoreError, View};
@@ -118,7 +118,7 @@ impl Engine {
         rule: Option<(KeepRule, Option<u32>)>,
     ) -> Result<(), EngineError> {
         let name = name.clone();
-        self.command(|reply| Command::PutClusters { name, rule, reply }).await
+        self.command(Command::PutClusters { name, rule }).await.map(drop)
     }
 
     /// The cluster of a document; `None` if there is no such document, or if the collection has no clusters.

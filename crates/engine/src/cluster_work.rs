@@ -7,6 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::clustering::{Clustering, ClusteringResult, STEP};
+use super::command::Done;
 use super::planning::{Plan, Touched};
 use super::registry::Collection;
 use super::writer::Writer;
@@ -192,8 +193,7 @@ impl Writer {
         &mut self,
         name: &CollectionName,
         rule: Option<(KeepRule, Option<u32>)>,
-    ) -> Result<(), EngineError> {
-        self.refuse_read_only()?;
+    ) -> Result<Done, EngineError> {
         let shared = Arc::clone(&self.shared);
         let collection = shared.registry.get(name)?;
         let current = collection.settings();
@@ -206,10 +206,9 @@ impl Writer {
         batch.change_collection(&collection.record_with(&settings));
         let last = Clusters::of(&shared.store.view(), collection.id).state()?.last;
         batch.change_clusters(&ClusterChanges::rebuild(collection.id, last));
-        batch.record(Change::CollectionChanged(collection.id));
-        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        self.commit_change(batch, Change::CollectionChanged(collection.id))?;
         collection.set_settings(settings);
         self.clusters.begin(&collection);
-        Ok(())
+        Ok(Done::Nothing)
     }
 }

@@ -6,9 +6,9 @@
 //! - A collection's record and its index agree: the shape of signatures is chosen once, when both are
 //!   created.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::command::Done;
 use super::registry::{Collection, record_of, settings_of};
 use super::shared::Shared;
 use super::writer::Writer;
@@ -48,20 +48,19 @@ impl Writer {
         change: &CollectionChange,
         condition: &Condition,
         now_ms: u64,
-    ) -> Result<Changed, EngineError> {
-        self.refuse_read_only()?;
+    ) -> Result<Done, EngineError> {
         let existing = self.shared.registry.find(name);
         condition.check(name, existing.as_ref().map(|collection| collection.version()))?;
         let current = existing.as_ref().map(|collection| collection.settings());
         let settings = change.merge(name, current.as_deref())?;
         let Some(collection) = existing else {
             let made = self.make_collection(name, &settings, now_ms)?;
-            return Ok(Changed { is_new: true, info: info(&made, 0) });
+            return Ok(Done::Collection(Changed { is_new: true, info: info(&made, 0) }));
         };
         // Read before the change: an error afterwards would report a change that succeeded as failed.
         let documents = self.shared.store.documents(collection.id)?;
         self.change_settings(&collection, settings)?;
-        Ok(Changed { is_new: false, info: info(&collection, documents) })
+        Ok(Done::Collection(Changed { is_new: false, info: info(&collection, documents) }))
     }
 
     fn make_collection(
@@ -74,8 +73,7 @@ impl Writer {
         let record = record_of(shared.store.next_collection_id()?, name, settings, now_ms);
         let mut batch = shared.store.batch()?;
         batch.create_collection(&record);
-        batch.record(Change::CollectionCreated(record.id));
-        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        self.commit_change(batch, Change::CollectionCreated(record.id))?;
         let collection = Arc::new(Collection::empty(record));
         shared.registry.add(&collection);
         Ok(collection)
@@ -92,8 +90,7 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut batch = shared.store.batch()?;
         batch.change_collection(&collection.record_with(&settings));
-        batch.record(Change::CollectionChanged(collection.id));
-        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        self.commit_change(batch, Change::CollectionChanged(collection.id))?;
         collection.set_settings(settings);
         Ok(())
     }
@@ -102,21 +99,19 @@ impl Writer {
         &mut self,
         name: &CollectionName,
         condition: &Condition,
-    ) -> Result<bool, EngineError> {
-        self.refuse_read_only()?;
+    ) -> Result<Done, EngineError> {
         let shared = Arc::clone(&self.shared);
         let Some(collection) = shared.registry.find(name) else {
-            return Ok(false);
+            return Ok(Done::Count(0));
         };
         condition.check(name, Some(collection.version()))?;
         let mut batch = shared.store.batch()?;
         batch.delete_collection(collection.id, collection.index.width());
-        batch.record(Change::CollectionDeleted(collection.id));
-        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        self.commit_change(batch, Change::CollectionDeleted(collection.id))?;
         shared.registry.remove(name);
         self.clusters.forget(collection.id);
         self.followed.remove(&collection.id);
         self.garbage.push_back(collection.id);
-        Ok(true)
+        Ok(Done::Count(1))
     }
 }

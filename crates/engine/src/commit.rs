@@ -107,6 +107,12 @@ impl Writer {
         committed.map_err(|error| self.not_committed(&error))
     }
 
+    /// Commits a batch that changes a record of a collection, and no documents.
+    pub(super) fn commit_change(&mut self, mut batch: Batch<'_>, change: Change) -> Result<(), EngineError> {
+        batch.record(change);
+        self.commit_or_fail(batch, &HashMap::new(), &[])
+    }
+
     pub(super) fn refuse_read_only(&self) -> Result<(), EngineError> {
         self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
         self.shared.check_space()

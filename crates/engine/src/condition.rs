@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::EngineError;
@@ -10,7 +11,7 @@ use lookalike_store::Row;
 
 /// Identifies a state of the settings of a collection, or of a document. Two states have different versions,
 /// also if one was deleted and created again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version(pub u64);
 
 impl fmt::Display for Version {
@@ -31,7 +32,7 @@ impl Version {
 }
 
 /// The condition under which a collection or a document may be changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Condition {
     /// No condition.
     #[default]

@@ -8,15 +8,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::collections::info;
-use super::hidden::HiddenWork;
+use super::command::{Callers, Command, Done, HiddenWork, Operations};
 use super::intake::{logged, parts};
 use super::registry::Collection;
-use super::replica::Following;
+use super::replica::Membership;
 use super::shared::Shared;
-use super::writer::Command;
+use super::writer::Message;
 use super::{CollectionChange, CollectionInfo, Engine, EngineError, Operation};
 use lookalike_hash::{CollectionId, Mark};
 use lookalike_store::{CollectionRecord, HiddenRecord};
@@ -33,8 +33,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(super) struct Access {
     shared: Arc<Shared>,
-    commands: mpsc::UnboundedSender<Command>,
-    following: Option<Arc<Following>>,
+    commands: mpsc::UnboundedSender<Message>,
+    membership: Option<Membership>,
 }
 
 /// A hidden collection that this process fills. Dropping it before [`Filler::finish`] discards it.
@@ -48,7 +48,8 @@ impl Drop for Filler {
     fn drop(&mut self) {
         if !self.is_done {
             let work = HiddenWork::Abandon { target: self.target.id };
-            let _ = self.access.commands.send(Command::Hidden { work, reply: None });
+            let discard = Message::Do(Command::Hidden(work), Callers::default());
+            let _ = self.access.commands.send(discard);
         }
     }
 }
@@ -58,7 +59,7 @@ impl Engine {
         Access {
             shared: Arc::clone(&self.shared),
             commands: self.commands.clone(),
-            following: self.following.clone(),
+            membership: self.membership.clone(),
         }
     }
 }
@@ -71,24 +72,23 @@ impl Access {
         source: Option<CollectionId>,
     ) -> Result<Filler, EngineError> {
         self.admit()?;
-        let following = self.following.as_deref();
-        let (owner, server) = following.map_or((0, String::new()), Following::identity);
+        let own = self.membership.as_ref();
+        let (owner, server) = own.map_or((0, String::new()), |own| (own.origin, own.server.clone()));
         let hidden = HiddenRecord { record, owner, server, source, is_frozen: false };
-        let target = self.send(HiddenWork::Begin(Box::new(hidden))).await?;
-        Ok(Filler { access: self, target: target.ok_or(EngineError::Discarded)?, is_done: false })
+        match self.send(HiddenWork::Begin(Box::new(hidden))).await? {
+            Done::Begun(target) => Ok(Filler { access: self, target, is_done: false }),
+            _ => Err(EngineError::Discarded),
+        }
     }
 
     /// Refuses documents if memory or the log has little space left.
     fn admit(&self) -> Result<(), EngineError> {
         self.shared.budget.admit(true)?;
-        self.following.as_ref().map_or(Ok(()), |following| following.admit_bulk())
+        self.membership.as_ref().map_or(Ok(()), |membership| membership.order.admit_bulk())
     }
 
-    async fn send(&self, work: HiddenWork) -> Result<Option<Arc<Collection>>, EngineError> {
-        let (reply, answer) = oneshot::channel();
-        let command = Command::Hidden { work, reply: Some(reply) };
-        self.commands.send(command).map_err(|_| EngineError::Closed)?;
-        answer.await.map_err(|_| EngineError::Closed)?
+    async fn send(&self, work: HiddenWork) -> Result<Done, EngineError> {
+        Command::Hidden(work).send(&self.commands, Vec::new()).await
     }
 }
 
@@ -96,9 +96,10 @@ impl Filler {
     /// Applies operations to the documents.
     pub(super) async fn fill(&self, operations: Vec<Operation>) -> Result<(), EngineError> {
         self.access.shared.budget.admit(true)?;
-        let most = if self.access.following.is_some() { ENTRY_BYTES } else { usize::MAX };
+        let most = if self.access.membership.is_some() { ENTRY_BYTES } else { usize::MAX };
         for operations in parts(operations, most, logged) {
-            self.step(HiddenWork::Fill { target: self.target.id, operations }).await?;
+            let collection = self.target.id;
+            self.step(HiddenWork::Fill(Operations { collection, operations })).await?;
         }
         Ok(())
     }
@@ -127,7 +128,7 @@ impl Filler {
     /// Makes the collection visible.
     pub(super) async fn finish(
         mut self,
-        change: Option<Arc<CollectionChange>>,
+        change: Option<Box<CollectionChange>>,
     ) -> Result<CollectionInfo, EngineError> {
         // Read before: an error afterwards would report what succeeded as failed.
         let documents = self.access.shared.store.documents(self.target.id)?;
@@ -137,11 +138,11 @@ impl Filler {
     }
 
     async fn step(&self, work: HiddenWork) -> Result<(), EngineError> {
-        let Some(following) = &self.access.following else {
+        let Some(membership) = &self.access.membership else {
             return self.access.send(work).await.map(drop);
         };
         for _ in 1..ATTEMPTS {
-            let full = if work.needs_space() { following.admit_bulk().err() } else { None };
+            let full = if work.needs_space() { membership.order.admit_bulk().err() } else { None };
             let sent = match full {
                 None => self.access.send(work.clone()).await,
                 Some(full) => Err(full),

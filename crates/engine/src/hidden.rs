@@ -19,56 +19,19 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
+use super::command::{Done, HiddenWork, Operations};
+use super::marks::MarkChange;
 use super::planning::Plan;
 use super::registry::Collection;
 use super::writer::Writer;
 use super::{CollectionChange, EngineError, Operation};
-use lookalike_hash::{CollectionId, CollectionName, Mark};
+use lookalike_hash::{CollectionId, CollectionName};
 use lookalike_store::{Change, ClusterChanges, HiddenRecord};
 
 /// How long the owner of a hidden collection must be absent from the list of servers. One that has lost its
 /// lease is on the list again when it next reports, after two seconds.
 const CERTAIN: Duration = Duration::from_secs(5);
-
-/// What is done to a hidden collection.
-#[derive(Clone, Debug)]
-pub(super) enum HiddenWork {
-    /// Create it, with the next number. From now on this server records what changes in the collection that
-    /// it will replace.
-    Begin(Box<HiddenRecord>),
-    /// Apply operations to its documents.
-    Fill { target: CollectionId, operations: Vec<Operation> },
-    /// Add marks, each made at a time in milliseconds since 1970-01-01 UTC.
-    Mark { target: CollectionId, marks: Vec<(Mark, u64)> },
-    /// Remove marks.
-    Unmark { target: CollectionId, marks: Vec<Mark> },
-    /// Accept no writes to the collection that it will replace, or accept them again.
-    Freeze { target: CollectionId, is_frozen: bool },
-    /// Make it visible; in place of another one with the settings that this change gives to that one.
-    Finish { target: CollectionId, change: Option<Arc<CollectionChange>> },
-    /// Discard it, unless it is visible.
-    Abandon { target: CollectionId },
-}
-
-impl HiddenWork {
-    /// Whether it adds or changes records of collections, and not their content alone.
-    pub(super) fn changes_records(&self) -> bool {
-        use HiddenWork::{Fill, Mark, Unmark};
-        !matches!(self, Fill { .. } | Mark { .. } | Unmark { .. })
-    }
-
-    /// Whether it waits while the log has little space left: that which needs space, and that after which
-    /// writes are refused until the rest is done.
-    pub(super) fn needs_space(&self) -> bool {
-        use HiddenWork::{Fill, Freeze, Mark};
-        matches!(self, Fill { .. } | Mark { .. } | Freeze { is_frozen: true, .. })
-    }
-}
-
-/// The answer has the collection, unless there is none to discard.
-pub(super) type HiddenReply = oneshot::Sender<Result<Option<Arc<Collection>>, EngineError>>;
 
 /// A hidden collection in memory.
 pub(super) struct Hidden {
@@ -155,33 +118,20 @@ impl HiddenCollections {
 }
 
 impl Writer {
-    /// Changes a hidden collection of a single server, and answers.
-    pub(super) fn do_hidden(&mut self, work: HiddenWork, reply: Option<HiddenReply>) {
-        let begins = matches!(work, HiddenWork::Begin(_));
-        let done = self.change_hidden(work);
-        let unread = reply.and_then(|reply| reply.send(done).err());
-        if let (Some(Ok(Some(target))), true) = (unread, begins) {
-            // Nobody is there to fill it.
-            let _ = self.abandon_hidden(target.id);
-        }
-    }
-
     /// Changes a hidden collection.
-    pub(super) fn change_hidden(&mut self, work: HiddenWork) -> Result<Option<Arc<Collection>>, EngineError> {
-        // A single server discards without a write, also when the disk is full.
-        let is_written = self.replica.is_some() || !matches!(work, HiddenWork::Abandon { .. });
-        if is_written {
-            self.refuse_read_only()?;
-        }
+    pub(super) fn change_hidden(&mut self, work: HiddenWork) -> Result<Done, EngineError> {
         match work {
-            HiddenWork::Begin(wanted) => self.begin_hidden(*wanted).map(Some),
-            HiddenWork::Fill { target, operations } => self.fill_hidden(target, operations).map(Some),
-            HiddenWork::Mark { target, marks } => self.mark_hidden(target, marks).map(Some),
-            HiddenWork::Unmark { target, marks } => self.unmark_hidden(target, marks).map(Some),
-            HiddenWork::Freeze { target, is_frozen } => self.freeze_source(target, is_frozen).map(Some),
-            HiddenWork::Finish { target, change } => self.finish_hidden(target, change.as_deref()).map(Some),
-            HiddenWork::Abandon { target } => self.abandon_hidden(target).map(|()| None),
-        }
+            HiddenWork::Begin(wanted) => return self.begin_hidden(*wanted).map(Done::Begun),
+            HiddenWork::Fill(Operations { collection, operations }) => {
+                self.fill_hidden(collection, operations)
+            }
+            HiddenWork::Mark { target, marks } => self.mark_hidden(target, MarkChange::Add(marks)),
+            HiddenWork::Unmark { target, marks } => self.mark_hidden(target, MarkChange::Remove(marks)),
+            HiddenWork::Freeze { target, is_frozen } => self.freeze_source(target, is_frozen),
+            HiddenWork::Finish { target, change } => self.finish_hidden(target, change.as_deref()),
+            HiddenWork::Abandon { target } => self.abandon_hidden(target),
+        }?;
+        Ok(Done::Nothing)
     }
 
     /// Whether this server fills a hidden collection.
@@ -189,9 +139,9 @@ impl Writer {
         self.replica.as_ref().is_none_or(|replica| replica.is_of(record.owner))
     }
 
-    fn begin_hidden(&mut self, wanted: HiddenRecord) -> Result<Arc<Collection>, EngineError> {
-        let (shared, name) = (Arc::clone(&self.shared), &wanted.record.name);
-        if let Some(source) = wanted.source {
+    fn begin_hidden(&mut self, mut hidden: HiddenRecord) -> Result<Arc<Collection>, EngineError> {
+        let (shared, name) = (Arc::clone(&self.shared), &hidden.record.name);
+        if let Some(source) = hidden.source {
             self.shared.registry.refuse_other(name, source)?;
             if let Some((_, server)) = shared.hidden.owner_for(source) {
                 return Err(EngineError::ReindexedBy { name: name.clone(), server });
@@ -199,16 +149,14 @@ impl Writer {
         } else {
             self.refuse_existing(name)?;
         }
-        let mut hidden = wanted;
-        hidden.record.id = shared.store.next_collection_id()?;
-        let id = hidden.record.id;
+        let id = shared.store.next_collection_id()?;
+        hidden.record.id = id;
         let mut batch = shared.store.batch()?;
         batch.begin_restore(id, hidden.record.width);
         if self.replica.is_some() {
             batch.set_hidden(&hidden);
         }
-        batch.record(Change::CollectionChanged(id));
-        self.commit_or_fail(batch, &[].into(), &[])?;
+        self.commit_change(batch, Change::CollectionChanged(id))?;
         if let Some(source) = hidden.source.filter(|_| self.is_own(&hidden)) {
             self.followed.insert(source, super::Followed::default());
         }
@@ -218,11 +166,7 @@ impl Writer {
         Ok(collection)
     }
 
-    fn fill_hidden(
-        &mut self,
-        target: CollectionId,
-        operations: Vec<Operation>,
-    ) -> Result<Arc<Collection>, EngineError> {
+    fn fill_hidden(&mut self, target: CollectionId, operations: Vec<Operation>) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         let (_, collection) = shared.hidden.find(target)?;
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
@@ -232,74 +176,42 @@ impl Writer {
         }
         self.next_place = plan.next_place;
         let (batch, hashes) = plan.into_batch();
-        let touched = [(target, Arc::clone(&collection))].into();
-        self.commit_or_fail(batch, &touched, &hashes)?;
-        Ok(collection)
+        self.commit_or_fail(batch, &[(target, collection)].into(), &hashes)
     }
 
-    fn mark_hidden(
-        &mut self,
-        target: CollectionId,
-        marks: Vec<(Mark, u64)>,
-    ) -> Result<Arc<Collection>, EngineError> {
+    fn mark_hidden(&mut self, target: CollectionId, change: MarkChange) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         let (_, collection) = shared.hidden.find(target)?;
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
-        let added = plan.add_marks(target, marks)?;
-        self.commit_marks(plan, &collection, &added, true)?;
-        Ok(collection)
-    }
-
-    fn unmark_hidden(
-        &mut self,
-        target: CollectionId,
-        marks: Vec<Mark>,
-    ) -> Result<Arc<Collection>, EngineError> {
-        let shared = Arc::clone(&self.shared);
-        let (_, collection) = shared.hidden.find(target)?;
-        let mut plan = Plan::new(&shared.store, self.last, 0)?;
-        let mut removed = Vec::new();
-        for mark in marks {
-            if let Some(stored) = plan.view.marked_ms(target, &mark)? {
-                plan.batch.remove_mark(target, &mark, stored);
-                removed.push(mark);
-            }
-        }
-        self.commit_marks(plan, &collection, &removed, false)?;
-        Ok(collection)
+        let (changed, are_added) = plan.change_marks(target, change)?;
+        self.commit_marks(plan, &collection, &changed, are_added)
     }
 
     /// Lets the collection that a hidden one will replace accept no writes, or accept them again.
-    fn freeze_source(
-        &mut self,
-        target: CollectionId,
-        is_frozen: bool,
-    ) -> Result<Arc<Collection>, EngineError> {
+    fn freeze_source(&mut self, target: CollectionId, is_frozen: bool) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         let (mut record, collection) = shared.hidden.find(target)?;
         record.is_frozen = is_frozen;
         if self.replica.is_some() {
             let mut batch = shared.store.batch()?;
             batch.set_hidden(&record);
-            batch.record(Change::CollectionChanged(target));
-            self.commit_or_fail(batch, &[].into(), &[])?;
+            self.commit_change(batch, Change::CollectionChanged(target))?;
         }
-        shared.hidden.add(Hidden::of(record, Arc::clone(&collection)));
-        Ok(collection)
+        shared.hidden.add(Hidden::of(record, collection));
+        Ok(())
     }
 
     fn finish_hidden(
         &mut self,
         target: CollectionId,
         change: Option<&CollectionChange>,
-    ) -> Result<Arc<Collection>, EngineError> {
+    ) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         let (hidden, collection) = shared.hidden.find(target)?;
         let name = &hidden.record.name;
         let Some(source) = hidden.source else {
             self.refuse_existing(name)?;
-            self.reveal(&collection, None)?;
-            return Ok(collection);
+            return self.reveal(&collection, None);
         };
         let source = shared.registry.with_id(source);
         let source = source.ok_or_else(|| EngineError::NoCollection(name.clone()))?;
@@ -314,7 +226,7 @@ impl Writer {
         self.followed.remove(&source.id);
         self.clusters.forget(source.id);
         source.release_to(self.own.clone());
-        Ok(collection)
+        Ok(())
     }
 
     /// Makes a filled collection visible, in place of another one of its name if there is one. The caller has
@@ -337,8 +249,7 @@ impl Writer {
         if collection.has_clusters() {
             batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));
         }
-        batch.record(Change::CollectionCreated(collection.id));
-        self.commit_or_fail(batch, &[].into(), &[])?;
+        self.commit_change(batch, Change::CollectionCreated(collection.id))?;
         shared.hidden.remove(collection.id);
         shared.registry.add(collection);
         self.clusters.begin(collection);
@@ -347,15 +258,14 @@ impl Writer {
         Ok(())
     }
 
-    fn abandon_hidden(&mut self, target: CollectionId) -> Result<(), EngineError> {
+    pub(super) fn abandon_hidden(&mut self, target: CollectionId) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
-        // It was finished or discarded meanwhile.
+        // Otherwise it was finished or discarded meanwhile.
         let Some((hidden, _)) = shared.hidden.get(target) else { return Ok(()) };
         if self.replica.is_some() {
             let mut batch = shared.store.batch()?;
             batch.remove_hidden(target);
-            batch.record(Change::CollectionDeleted(target));
-            self.commit_or_fail(batch, &[].into(), &[])?;
+            self.commit_change(batch, Change::CollectionDeleted(target))?;
         }
         shared.hidden.remove(target);
         if let Some(source) = hidden.source.filter(|_| self.is_own(&hidden)) {

@@ -9,9 +9,9 @@ use super::lookup::INLINE_COST;
 use super::near_duplicates::{Checked, NEAREST};
 use super::nearest::nearest;
 use super::registry::Collection;
-use super::replica::ENTRY_BYTES;
+use super::replica::COMMAND_BYTES;
 use super::shared::Shared;
-use super::writer::{Command, Outcomes, Write};
+use super::writer::{Message, Outcomes, Write};
 use super::{
     Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Outcome, Receipt,
     Row,
@@ -132,9 +132,7 @@ impl Engine {
         if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
             // A caller that waits for capacity sends bulk data.
             self.admit(admission == Admission::Wait)?;
-            if self.following.is_some() {
-                self.admit_to_log(admission == Admission::Wait)?;
-            }
+            self.admit_to_order(admission == Admission::Wait)?;
         }
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
         // Before the write takes its share of the queue: waiting for the CPU pool must not block the queue
@@ -149,7 +147,7 @@ impl Engine {
         Ok(Box::pin(async move { outcomes(answers, &shared).await }))
     }
 
-    /// Queues operations, on a replica as parts of the size of an entry. Returns what each part will be
+    /// Queues operations, on a replica as parts of the size of a command. Returns what each part will be
     /// answered by.
     async fn enqueue(
         &self,
@@ -160,7 +158,7 @@ impl Engine {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
-        let most = if self.following.is_some() { ENTRY_BYTES } else { usize::MAX };
+        let most = if self.membership.is_some() { COMMAND_BYTES } else { usize::MAX };
         let (queue, commands) = (self.queue.clone(), self.commands.clone());
         let queued = driven(async move {
             let bytes = operations.iter().map(|(operation, _)| size(operation)).sum();
@@ -174,7 +172,7 @@ impl Engine {
                 let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
                 let collection = Arc::clone(&collection);
                 let write = Write { collection, operations, reply, permits, at_ms: None };
-                commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
+                commands.send(Message::Write(write)).map_err(|_| EngineError::Closed)?;
                 answers.push(answer);
             }
             Ok(answers)
@@ -190,7 +188,7 @@ impl Engine {
             return None;
         };
         // Every replica decides when it applies the entry.
-        if self.following.is_some() || collection.index.cost(*k) <= INLINE_COST {
+        if self.membership.is_some() || collection.index.cost(*k) <= INLINE_COST {
             return None;
         }
         let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);

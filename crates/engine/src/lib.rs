@@ -29,11 +29,10 @@ mod budget;
 mod change;
 mod checkpoint;
 mod cluster_queries;
-#[cfg(test)]
-mod cluster_tests;
 mod cluster_work;
 mod clustering;
 mod collections;
+mod command;
 mod commit;
 mod condition;
 mod directory;
@@ -65,6 +64,7 @@ mod repair;
 mod replica;
 mod restore;
 mod shared;
+mod stored;
 mod traffic;
 mod types;
 mod writer;
@@ -77,7 +77,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts};
@@ -85,6 +85,8 @@ use checkpoint::{Checkpointer, Request, describe};
 pub use cluster_queries::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
 };
+pub use command::{Callers, Payload};
+use command::{Command, Done};
 pub use condition::{Condition, Version};
 pub use error::{EngineError, OpenError};
 use expiry::Clock;
@@ -107,12 +109,13 @@ use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
-use replica::Following;
-pub use replica::{JoinError, Membership, ReplicaState, StateDigest, Trouble, replace_data};
+pub use replica::{
+    JoinError, Membership, Order, StateDigest, Submission, Submitted, Turn, Turns, replace_data,
+};
 use shared::Shared;
 pub use traffic::{NEAR, Traffic};
 pub use types::*;
-use writer::{Command, Writer};
+use writer::{Message, Writer};
 
 /// Maximum number of concurrent backups: each holds a view of the store and a thread.
 const BACKUPS: usize = 2;
@@ -155,8 +158,8 @@ pub struct EngineSettings {
 pub struct Engine {
     shared: Arc<Shared>,
     pool: CpuPool,
-    /// The writer's commands, or on a replica those of the appender.
-    commands: mpsc::UnboundedSender<Command>,
+    /// What the writer is told, or on a replica what the order is asked for.
+    commands: mpsc::UnboundedSender<Message>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
     /// Permits for backups; the next fields have those for restores and reindexes.
@@ -167,9 +170,10 @@ pub struct Engine {
     pairs: Arc<Semaphore>,
     incoming: PathBuf,
     /// What a replica has; `None` for a single server.
-    following: Option<Arc<Following>>,
-    /// The writer and the snapshot thread; `None` after they are joined.
-    threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
+    membership: Option<Membership>,
+    /// The writer and the snapshot thread, and on a replica the task of its order; `None` after they are
+    /// joined.
+    threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>, Option<tokio::task::JoinHandle<()>>)>>,
 }
 
 impl Engine {
@@ -218,25 +222,23 @@ impl Engine {
         let writer = Writer::new(Arc::clone(&shared), queue, garbage, replica, commands.downgrade());
         let checkpointer =
             Checkpointer::new(Arc::clone(&shared), wanted, commands.clone(), settings.checkpoints, newest);
-        let threads = (
-            start("lookalike-writer", {
-                let shared = Arc::clone(&shared);
-                move || {
-                    if std::panic::catch_unwind(AssertUnwindSafe(|| writer.run())).is_err() {
-                        tracing::error!(
-                            "the writer panicked; no more writes are accepted until the server is restarted"
-                        );
-                        shared.set_read_only("the writer failed; this is a fault of the server".to_owned());
-                    }
+        let writer_thread = start("lookalike-writer", {
+            let shared = Arc::clone(&shared);
+            move || {
+                if std::panic::catch_unwind(AssertUnwindSafe(|| writer.run())).is_err() {
+                    tracing::error!(
+                        "the writer panicked; no more writes are accepted until the server is restarted"
+                    );
+                    shared.set_read_only("the writer failed; this is a fault of the server".to_owned());
                 }
-            })?,
-            start("lookalike-snapshots", move || checkpointer.run())?,
-        );
-        let (following, commands) = match membership {
-            None => (None, commands),
+            }
+        })?;
+        let snapshots = start("lookalike-snapshots", move || checkpointer.run())?;
+        let (commands, order) = match &membership {
+            None => (commands, None),
             Some(membership) => {
-                let (following, submit) = Following::start(membership, &shared, commands);
-                (Some(following), submit)
+                let (submit, order) = membership.start(&shared, commands);
+                (submit, Some(order))
             }
         };
         Ok(Engine {
@@ -250,8 +252,8 @@ impl Engine {
             reindexes: Arc::new(Semaphore::new(1)),
             pairs: Arc::new(Semaphore::new(pairs::LISTS)),
             incoming: directory.incoming,
-            following,
-            threads: Mutex::new(Some(threads)),
+            membership,
+            threads: Mutex::new(Some((writer_thread, snapshots, order))),
         })
     }
 
@@ -265,13 +267,8 @@ impl Engine {
         task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
     }
 
-    async fn command<T>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Command,
-    ) -> Result<T, EngineError> {
-        let (reply, answer) = oneshot::channel();
-        self.commands.send(command(reply)).map_err(|_| EngineError::Closed)?;
-        answer.await.map_err(|_| EngineError::Closed)?
+    async fn command(&self, command: Command) -> Result<Done, EngineError> {
+        command.send(&self.commands, Vec::new()).await
     }
 }
 
@@ -290,7 +287,10 @@ impl Engine {
         now_ms: u64,
     ) -> Result<Changed, EngineError> {
         let (name, change) = (name.clone(), Box::new(change));
-        self.command(|reply| Command::PutCollection { name, change, condition, now_ms, reply }).await
+        match self.command(Command::PutCollection { name, change, condition, now_ms }).await? {
+            Done::Collection(changed) => Ok(changed),
+            _ => unreachable!("it is what the command does"),
+        }
     }
 
     /// Deletes a collection with all its documents. Returns whether it existed.
@@ -303,7 +303,8 @@ impl Engine {
         condition: Condition,
     ) -> Result<bool, EngineError> {
         let name = name.clone();
-        self.command(|reply| Command::DeleteCollection { name, condition, reply }).await
+        let done = self.command(Command::DeleteCollection { name, condition }).await?;
+        Ok(matches!(done, Done::Count(1)))
     }
 
     /// Returns the state of a collection.
@@ -320,8 +321,7 @@ impl Engine {
     /// recorded in the backup as its time.
     pub fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        let permit = Arc::clone(&self.backups).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the capacity for backups"))?;
+        let permit = permit(&self.backups, "the capacity for backups")?;
         Ok(backup::stream(Arc::clone(&self.shared), collection, now_ms, permit))
     }
 
@@ -386,12 +386,12 @@ impl Engine {
     /// respond, may take longer.
     pub async fn close(&self, within: Duration) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((writer, checkpointer)) = threads else {
+        let Some((writer, checkpointer, order)) = threads else {
             return;
         };
         // The snapshot gets half of the time, because memtables are flushed after it.
         let _ = self.shared.close_deadline.set(Instant::now() + within / 2);
-        let _ = self.commands.send(Command::Close);
+        let _ = self.commands.send(Message::Close);
         let requests = self.requests.clone();
         let shared = Arc::clone(&self.shared);
         let join = move || {
@@ -401,10 +401,15 @@ impl Engine {
             shared.store.close();
         };
         let _ = tokio::task::spawn_blocking(join).await;
-        if let Some(following) = &self.following {
-            following.join().await;
+        if let Some(order) = order {
+            let _ = order.await;
         }
     }
+}
+
+/// A permit, if there is one.
+fn permit(of: &Arc<Semaphore>, capacity: &'static str) -> Result<OwnedSemaphorePermit, EngineError> {
+    Arc::clone(of).try_acquire_owned().map_err(|_| EngineError::Busy(capacity))
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::clustering::Clustering;
+use super::command::{Command, Done};
 use super::lists::ListKey;
 use super::planning::Plan;
 use super::registry::Collection;
 use super::shared::Shared;
-use super::writer::{Command, Writer};
+use super::writer::Writer;
 use super::{Admission, Engine, EngineError, MarkPage, Marked};
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Mark};
 use lookalike_run::pool::Cancel;
@@ -140,11 +141,10 @@ impl LeftOut<'_, '_> {
 }
 
 /// A change of marks.
-#[derive(Clone, Debug)]
 pub(super) enum MarkChange {
     /// Add these, each made at a time in milliseconds since 1970-01-01 UTC.
     Add(Vec<(Mark, u64)>),
-    Remove(Mark),
+    Remove(Vec<Mark>),
 }
 
 impl Engine {
@@ -159,7 +159,8 @@ impl Engine {
         marks: Vec<(Mark, u64)>,
     ) -> Result<Marked, EngineError> {
         let count = marks.len();
-        let added = self.change_marks(collection, MarkChange::Add(marks), count).await?;
+        let add = |collection| Command::AddMarks { collection, marks };
+        let added = self.change_marks(collection, count, add).await?;
         Ok(Marked { added, present: count - added })
     }
 
@@ -168,7 +169,8 @@ impl Engine {
     /// # Errors
     /// As [`Engine::mark`].
     pub async fn unmark(&self, collection: &CollectionName, mark: Mark) -> Result<bool, EngineError> {
-        Ok(self.change_marks(collection, MarkChange::Remove(mark), 1).await? > 0)
+        let remove = |collection| Command::RemoveMark { collection, mark };
+        Ok(self.change_marks(collection, 1, remove).await? > 0)
     }
 
     /// The position of the first of these pairs that a mark separates.
@@ -192,13 +194,16 @@ impl Engine {
 
     async fn change_marks(
         &self,
-        collection: &CollectionName,
-        change: MarkChange,
+        name: &CollectionName,
         count: usize,
+        command: impl FnOnce(CollectionId) -> Command,
     ) -> Result<usize, EngineError> {
-        let collection = self.shared.registry.get(collection)?;
+        let command = command(self.shared.registry.get(name)?.id);
         let permits = self.queue.take_for(count, count * MARK_BYTES, Admission::Shed).await?;
-        self.command(|reply| Command::ChangeMarks { collection, change, reply, permits }).await
+        match command.send(&self.commands, permits).await? {
+            Done::Count(changed) => Ok(changed),
+            _ => Err(self.shared.registry.missing(name.clone())),
+        }
     }
 
     /// The marks of a collection after this one, in the order of their ids, at most `limit`.
@@ -297,8 +302,29 @@ impl Plan<'_> {
         }
     }
 
-    /// Adds those marks to the batch that do not exist, and returns them. The caller sets the numbers.
-    pub(super) fn add_marks(
+    /// Changes marks in the batch. Returns those that it changes, and whether they are added. The caller sets
+    /// the numbers.
+    pub(super) fn change_marks(
+        &mut self,
+        collection: CollectionId,
+        change: MarkChange,
+    ) -> Result<(Vec<Mark>, bool), EngineError> {
+        let marks = match change {
+            MarkChange::Add(marks) => return Ok((self.add_marks(collection, marks)?, true)),
+            MarkChange::Remove(marks) => marks,
+        };
+        let mut removed = Vec::new();
+        for mark in marks {
+            if let Some(stored) = self.view.marked_ms(collection, &mark)? {
+                self.batch.remove_mark(collection, &mark, stored);
+                removed.push(mark);
+            }
+        }
+        Ok((removed, false))
+    }
+
+    /// Adds those marks to the batch that do not exist, and returns them.
+    fn add_marks(
         &mut self,
         collection: CollectionId,
         marks: Vec<(Mark, u64)>,
@@ -328,25 +354,16 @@ impl Plan<'_> {
 }
 
 impl Writer {
-    /// Changes marks, and queues what follows for clusters. Returns the number of marks that were added or
-    /// removed.
-    pub(super) fn change_marks(
-        &mut self,
-        collection: &Arc<Collection>,
-        change: MarkChange,
-    ) -> Result<usize, EngineError> {
-        self.refuse_read_only()?;
+    /// Changes marks, and queues what follows for clusters.
+    pub(super) fn change_marks(&mut self, of: CollectionId, change: MarkChange) -> Result<Done, EngineError> {
         let shared = Arc::clone(&self.shared);
+        let Some(collection) = &shared.registry.with_id(of) else { return Ok(Done::Missing) };
         shared.refuse_gone(collection)?;
         let mut plan = Plan::new(&shared.store, self.last, self.now_ms())?;
-        let (changed, are_added) = match change {
-            MarkChange::Add(marks) => (plan.add_marks(collection.id, marks)?, true),
-            MarkChange::Remove(mark) => {
-                let Some(marked_ms) = plan.view.marked_ms(collection.id, &mark)? else { return Ok(0) };
-                plan.batch.remove_mark(collection.id, &mark, marked_ms);
-                (vec![mark], false)
-            }
-        };
+        let (changed, are_added) = plan.change_marks(collection.id, change)?;
+        if changed.is_empty() {
+            return Ok(Done::Count(0));
+        }
         if collection.has_clusters() {
             let representatives = self.clusters.representatives(collection);
             let mut clustering = Clustering::new(&plan, collection, representatives)?;
@@ -360,7 +377,7 @@ impl Writer {
         self.follow_marks(collection.id, &changed);
         let done = self.commit_marks(plan, collection, &changed, are_added);
         self.clusters_after_commit();
-        done.map(|()| changed.len())
+        done.map(|()| Done::Count(changed.len()))
     }
 
     /// Commits a plan that adds or removes these marks.

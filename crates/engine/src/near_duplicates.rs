@@ -150,16 +150,7 @@ impl<'a> Plan<'a> {
                     continue;
                 }
                 let similarity = collection.signatures.map(|shape| shape.similarity(distance));
-                matches.push(Match {
-                    id,
-                    hash: near,
-                    distance,
-                    similarity,
-                    shared: None,
-                    expires_ms,
-                    metadata: None,
-                    cluster: None,
-                });
+                matches.push(Match { similarity, expires_ms, ..Match::of(id, near, distance) });
             }
             if matches.len() >= most {
                 break;

@@ -237,18 +237,8 @@ impl Page<'_> {
                 return false;
             };
             if !self.query.excludes(&id) && !self.time.has_expired(expires_ms) {
-                let (hash, distance) = (near.hash, near.distance);
                 self.bytes += metadata.as_ref().map_or(0, String::len);
-                self.matches.push(Match {
-                    id,
-                    hash,
-                    distance,
-                    similarity: None,
-                    shared: None,
-                    expires_ms,
-                    metadata,
-                    cluster: None,
-                });
+                self.matches.push(Match { expires_ms, metadata, ..Match::of(id, near.hash, near.distance) });
             }
             if self.bytes > FEW_BYTES {
                 return false;
@@ -351,8 +341,7 @@ impl Page<'_> {
                 let posting = CachedPosting { id: id.clone(), expires_ms, metadata: metadata.clone() };
                 postings.add(&self.collection.epoch, seen, collection, hash, &posting);
             }
-            let (similarity, shared, cluster) = (None, None, None);
-            self.push(Match { id, hash, distance, similarity, shared, expires_ms, metadata, cluster })?;
+            self.push(Match { expires_ms, metadata, ..Match::of(id, hash, distance) })?;
             if self.bytes >= PAGE_BYTES || self.exceeds_budget() {
                 break;
             }

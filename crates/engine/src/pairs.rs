@@ -18,7 +18,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::registry::Collection;
 use super::shared::Shared;
-use super::{Engine, EngineError};
+use super::{Engine, EngineError, permit};
 use lookalike_hamming::{NearPair, NearPairs, near_pairs};
 use lookalike_hash::{CollectionId, DocumentId, Hash, SignatureShape};
 use lookalike_run::call::Reserved;
@@ -158,8 +158,7 @@ impl Engine {
         k: u32,
         after: Option<DocumentPair>,
     ) -> Result<Pairs, EngineError> {
-        let permit = Arc::clone(&self.pairs).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the capacity for lists of pairs"))?;
+        let permit = permit(&self.pairs, "the capacity for lists of pairs")?;
         let (shared, collection) = (Arc::clone(&self.shared), Arc::clone(collection));
         let read = move |cancel: &Cancel| {
             let mut pairs = Pairs::read(&shared, &collection, (k, permit), cancel)?;

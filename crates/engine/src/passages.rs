@@ -26,7 +26,7 @@ use lookalike_text::fingerprint::{Containment, MIN_SHARED_GRAMS};
 
 /// The most documents that may have a gram before it counts as boilerplate, unless a collection sets another
 /// number.
-pub(crate) const BOILERPLATE: u32 = 100;
+pub(super) const BOILERPLATE: u32 = 100;
 /// The maximum number of documents whose grams are compared with those of the text: those that share most.
 const COMPARED: usize = 1_000;
 /// The maximum number of documents whose kept texts the writer compares with that of a new one, and the bytes
@@ -152,14 +152,11 @@ fn found(
 ) -> Match {
     let distance = collection.index.distance(subject, row.hash).unwrap_or(collection.index.most());
     Match {
-        id,
-        hash: row.hash,
-        distance,
-        similarity: collection.signatures().map(|shape| shape.similarity(distance)),
+        similarity: collection.signatures.map(|shape| shape.similarity(distance)),
         shared: Some(Box::new(shared)),
         expires_ms: row.expires_ms,
         metadata: row.metadata,
-        cluster: None,
+        ..Match::of(id, row.hash, distance)
     }
 }
 

@@ -248,21 +248,21 @@ impl<'a> Plan<'a> {
         self.change_grams(collection, before.as_ref(), &row.grams, &posting)?;
         let text = row.text.as_deref().filter(|_| collection.keeps_grams());
         text.map(|text| self.texts.insert((of, id.clone()), text.into()));
+        let digest = self.batch.put_row(of, &id, &row, before_digest);
+        let signature = row.sketch.filter(|_| collection.signatures.is_some());
         let touched = RowHead {
             hash,
             characters: row.characters,
             place: row.place,
             written_ms: row.written_ms,
             expires_ms: row.expires_ms,
-            metadata: row.metadata.clone(),
-            grams: row.grams.clone(),
+            metadata: row.metadata,
+            grams: row.grams,
         };
         if collection.has_clusters() {
-            let signature = collection.signature_of(&row).map(<[u8]>::to_vec);
             let put = Some((touched.clone(), signature));
             self.touched.push(Touched { collection: of, id: id.clone(), put });
         }
-        let digest = self.batch.put_row(of, &id, row, before_digest);
         self.documents.insert((of, id), Some((touched, digest)));
         self.record(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.

@@ -152,7 +152,7 @@ fn replay(
     for change in store.changes_after(loaded.from) {
         let (_, change) = change?;
         replayed += 1;
-        let Change::Document { collection, added, removed } = change else {
+        let Change::Document { collection, .. } = change else {
             continue;
         };
         // Signatures were read from the rows, which are newer. The history has only their hashes.
@@ -160,8 +160,7 @@ fn replay(
         let Some(index) = index.and_then(|record| indexes.get(&record.id)) else {
             continue;
         };
-        removed.map(|hash| index.remove(hash));
-        added.map(|hash| index.insert(hash));
+        apply(&**index, std::slice::from_ref(&change));
     }
     tracing::info!(from = %loaded.from, replayed, "the index was loaded from a snapshot");
     Ok(indexes)

@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::marks::Counts;
 use super::posting_cache::Epoch;
 use super::traffic::Traffic;
-use super::writer::Command;
+use super::writer::Message;
 use crate::{CollectionSettings, Engine, EngineError, Version};
 use lookalike_hamming::{HashIndex, index_for};
 use lookalike_hash::{CollectionId, CollectionName, Hash, SignatureShape};
@@ -59,14 +59,14 @@ pub struct Collection {
 /// Tells the writer that no query holds a collection any more.
 struct Release {
     id: CollectionId,
-    writer: mpsc::WeakUnboundedSender<Command>,
+    writer: mpsc::WeakUnboundedSender<Message>,
 }
 
 impl Drop for Release {
     fn drop(&mut self) {
         // Without a writer, the next start removes the rows.
         if let Some(writer) = self.writer.upgrade() {
-            let _ = writer.send(Command::Release(self.id));
+            let _ = writer.send(Message::Release(self.id));
         }
     }
 }
@@ -90,7 +90,7 @@ impl Collection {
     }
 
     /// Tells the writer when the last query of this collection has ended, which another one has replaced.
-    pub(super) fn release_to(&self, writer: mpsc::WeakUnboundedSender<Command>) {
+    pub(super) fn release_to(&self, writer: mpsc::WeakUnboundedSender<Message>) {
         let _ = self.release.set(Release { id: self.id, writer });
     }
 

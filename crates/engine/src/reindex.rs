@@ -28,10 +28,10 @@ use super::listing::page;
 use super::planning::Plan;
 use super::registry::{Collection, record_of};
 use super::shared::Shared;
-use super::writer::{Command, Writer};
+use super::writer::{Message, Writer};
 use super::{
     CollectionChange, CollectionInfo, CollectionSettings, Condition, Document, Engine, EngineError, Listing,
-    MarkPage, Operation, Page,
+    MarkPage, Operation, Page, permit,
 };
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Mark};
 use lookalike_run::pool::{Cancel, CpuPool, Patience};
@@ -63,10 +63,10 @@ impl Followed {
 pub struct Reindex {
     shared: Arc<Shared>,
     pool: CpuPool,
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<Message>,
     source: Arc<Collection>,
     filler: Filler,
-    change: Arc<CollectionChange>,
+    change: Box<CollectionChange>,
     /// Whether the old collection accepts no writes.
     is_frozen: AtomicBool,
     _permit: OwnedSemaphorePermit,
@@ -86,8 +86,7 @@ impl Engine {
     ) -> Result<Reindex, EngineError> {
         let source = self.shared.registry.get(name)?;
         let settings = change.reform(&source.settings())?;
-        let permit = Arc::clone(&self.reindexes).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the capacity for one reindex at a time"))?;
+        let permit = permit(&self.reindexes, "the capacity for one reindex at a time")?;
         // The writer assigns the number.
         let record = record_of(CollectionId(0), name, &settings, source.created_ms);
         let filler = self.access().begin(record, Some(source.id)).await?;
@@ -97,7 +96,7 @@ impl Engine {
             commands: self.commands.clone(),
             source,
             filler,
-            change: Arc::new(change),
+            change: Box::new(change),
             is_frozen: AtomicBool::new(false),
             _permit: permit,
         })
@@ -105,9 +104,9 @@ impl Engine {
 
     /// The other replica that reindexes a collection, if one does.
     pub fn reindexed_by(&self, collection: CollectionId) -> Option<String> {
-        let (own, _) = self.following.as_ref()?.identity();
+        let own = self.membership.as_ref()?;
         let (owner, server) = self.shared.hidden.owner_for(collection)?;
-        (owner != own).then_some(server)
+        (owner != own.origin).then_some(server)
     }
 }
 
@@ -168,7 +167,7 @@ impl Reindex {
         }
         let target = self.filler.target.id;
         let (reply, answer) = oneshot::channel();
-        let take = Command::TakeChanges { target, reply };
+        let take = Message::TakeChanges { target, reply };
         self.commands.send(take).map_err(|_| EngineError::Closed)?;
         answer.await.map_err(|_| EngineError::Closed)?
     }
@@ -178,7 +177,7 @@ impl Reindex {
     /// # Errors
     /// Those of a write.
     pub async fn fill(&self, new: Vec<Document>) -> Result<(), EngineError> {
-        self.filler.fill(new.into_iter().map(put).collect()).await
+        self.filler.fill(new.into_iter().map(Operation::put).collect()).await
     }
 
     /// Writes the present state of documents that changed.
@@ -189,7 +188,7 @@ impl Reindex {
         // A document that was deleted and written again has a new place, which a replacement would not get.
         let renewed = |(id, document): (DocumentId, Option<Document>)| {
             let delete = Operation::Delete { id, condition: Condition::None };
-            [Some(delete), document.map(put)].into_iter().flatten()
+            [Some(delete), document.map(Operation::put)].into_iter().flatten()
         };
         self.filler.fill(changed.into_iter().flat_map(renewed).collect()).await
     }
@@ -238,10 +237,6 @@ impl Reindex {
         }
         self.filler.finish(Some(self.change)).await
     }
-}
-
-fn put(document: Document) -> Operation {
-    Operation::Put { document, unless: None, condition: Condition::None }
 }
 
 impl Writer {

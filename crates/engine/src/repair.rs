@@ -16,7 +16,7 @@ use super::intake::has_signature;
 use super::planning::{Plan, place};
 use super::recent::Recent;
 use super::registry::Collection;
-use super::{BOILERPLATE, Condition, EngineSettings, recovery};
+use super::{BOILERPLATE, EngineSettings, recovery};
 use crate::{Document, OpenError, Operation, Row};
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Hash, Mark, Width};
 use lookalike_store::{
@@ -355,8 +355,7 @@ impl<'a> CollectionCopy<'a> {
         let mut plan = Plan::new(self.store, self.store.high_water()?, 0)?;
         plan.next_place = self.next_place;
         for document in self.pending.drain(..) {
-            let put = Operation::Put { document, unless: None, condition: Condition::None };
-            plan.decide(&self.collection, put, None, &mut self.recent)?;
+            plan.decide(&self.collection, Operation::put(document), None, &mut self.recent)?;
         }
         self.next_place = plan.next_place;
         let (mut batch, _) = plan.into_batch();

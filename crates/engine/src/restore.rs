@@ -22,7 +22,7 @@ use super::filler::{Access, Filler};
 use super::intake::has_sketch_and_grams;
 use super::registry::settings_of;
 use super::shared::Shared;
-use crate::{Condition, Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored};
+use crate::{Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored, permit};
 use lookalike_hash::{CollectionId, CollectionName, Mark, Width};
 use lookalike_run::pool::PoolError;
 use lookalike_store::CollectionRecord;
@@ -67,9 +67,8 @@ impl Engine {
             return Err(EngineError::ReadOnly(reason));
         }
         self.admit(true)?;
-        self.admit_to_log(true)?;
-        let permit = Arc::clone(&self.restores).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the capacity for restores"))?;
+        self.admit_to_order(true)?;
+        let permit = permit(&self.restores, "the capacity for restores")?;
         let spooled = spool(&self.incoming, tar, &self.shared).await?;
         let (name, now_ms, access) = (name.clone(), self.now_ms(), self.access());
         // A detached thread completes the restore even if the client disconnects.
@@ -246,9 +245,8 @@ impl Filling<'_> {
     fn flush(&mut self) -> Result<(), EngineError> {
         self.bytes = 0;
         let (documents, marks) = (std::mem::take(&mut self.held), std::mem::take(&mut self.marks));
-        let put = |document| Operation::Put { document, unless: None, condition: Condition::None };
         self.runtime.block_on(async {
-            self.filler.fill(documents.into_iter().map(put).collect()).await?;
+            self.filler.fill(documents.into_iter().map(Operation::put).collect()).await?;
             self.filler.mark(marks).await
         })
     }

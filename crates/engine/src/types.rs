@@ -8,11 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 
 use super::cluster_queries::Placement;
 use super::condition::{Condition, Version};
 use super::error::EngineError;
 use super::filter::Filter;
+use super::stored;
 use lookalike_hamming::Plan;
 use lookalike_hash::{
     ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, Mark, Sequence, SignatureShape, Width,
@@ -80,11 +82,13 @@ pub struct CollectionInfo {
 }
 
 /// A stored document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Its id.
+    #[serde(with = "stored")]
     pub id: DocumentId,
     /// The stored data.
+    #[serde(with = "stored")]
     pub row: Row,
 }
 
@@ -133,7 +137,7 @@ pub struct Page {
 }
 
 /// Which stored documents are near-duplicates of a new one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DuplicateRule {
     /// Those within this distance.
     pub k: u32,
@@ -144,7 +148,7 @@ pub struct DuplicateRule {
 }
 
 /// An operation on a collection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(clippy::large_enum_variant, reason = "nearly all operations put documents")]
 pub enum Operation {
     /// Store a document. It replaces the document with the same id, if there is one.
@@ -159,10 +163,18 @@ pub enum Operation {
     /// Delete the document with this id.
     Delete {
         /// The id.
+        #[serde(with = "stored")]
         id: DocumentId,
         /// Delete nothing unless this holds for the document.
         condition: Condition,
     },
+}
+
+impl Operation {
+    /// Stores a document, whatever is stored.
+    pub(super) fn put(document: Document) -> Operation {
+        Operation::Put { document, unless: None, condition: Condition::None }
+    }
 }
 
 /// The result of an operation. An expired document counts as absent when it is replaced or deleted.
@@ -252,6 +264,14 @@ pub struct Match {
     pub metadata: Option<String>,
     /// Its cluster, in the answer to a query on a collection with clusters.
     pub cluster: Option<Box<Placement>>,
+}
+
+impl Match {
+    /// A match of which nothing else is known.
+    pub(super) fn of(id: DocumentId, hash: Hash, distance: u32) -> Match {
+        let (similarity, shared, expires_ms, metadata, cluster) = (None, None, None, None, None);
+        Match { id, hash, distance, similarity, shared, expires_ms, metadata, cluster }
+    }
 }
 
 /// A query: which documents share passages with this text.

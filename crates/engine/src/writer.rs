@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::{mpsc, oneshot};
 
 use super::cluster_work::ClusterWork;
-use super::hidden::{HiddenReply, HiddenWork};
+use super::command::{Callers, Command, Done, HiddenWork};
 use super::intake::Permits;
 use super::marks::MarkChange;
 use super::near_duplicates::Checked;
@@ -32,8 +32,8 @@ use super::registry::Collection;
 use super::reindex::Followed;
 use super::replica::{Apply, Replica};
 use super::shared::Shared;
-use crate::{Changed, CollectionChange, Condition, EngineError, Operation, Outcome};
-use lookalike_hash::{CollectionId, CollectionName, Hash, KeepRule, Sequence};
+use crate::{EngineError, Operation, Outcome};
+use lookalike_hash::{CollectionId, Hash, Sequence};
 use lookalike_store::StoreError;
 
 /// Maximum weight of the operations in a group. It bounds the memory of a plan and the latency of the last
@@ -44,39 +44,12 @@ const GRAMS_PER_OPERATION: usize = 8;
 /// Maximum number of rows of deleted collections that are removed between two groups.
 const SWEEP_ROWS: usize = 2_000;
 
-/// A command for the writer.
-pub(super) enum Command {
+/// What the writer is told.
+pub(super) enum Message {
     /// Operations on a collection.
     Write(Write),
-    /// Create or change a collection.
-    PutCollection {
-        name: CollectionName,
-        change: Box<CollectionChange>,
-        condition: Condition,
-        now_ms: u64,
-        reply: oneshot::Sender<Result<Changed, EngineError>>,
-    },
-    /// Delete a collection.
-    DeleteCollection {
-        name: CollectionName,
-        condition: Condition,
-        reply: oneshot::Sender<Result<bool, EngineError>>,
-    },
-    /// Build the clusters of a collection by this rule, or remove them.
-    PutClusters {
-        name: CollectionName,
-        rule: Option<(KeepRule, Option<u32>)>,
-        reply: oneshot::Sender<Result<(), EngineError>>,
-    },
-    /// Change the marks of a collection. Answers with the number of changed ones.
-    ChangeMarks {
-        collection: Arc<Collection>,
-        change: MarkChange,
-        reply: oneshot::Sender<Result<usize, EngineError>>,
-        permits: Permits,
-    },
-    /// Change a collection that is not visible.
-    Hidden { work: HiddenWork, reply: Option<HiddenReply> },
+    /// Another command, and who waits for it.
+    Do(Command, Callers),
     /// Take what changed in the collection that a hidden one will replace.
     TakeChanges { target: CollectionId, reply: oneshot::Sender<Result<Followed, EngineError>> },
     /// The last query of a collection has ended that another one has replaced.
@@ -85,11 +58,9 @@ pub(super) enum Command {
     Expire,
     /// Every retained snapshot covers the history up to this change.
     TrimHistory(Sequence),
-    /// Append an entry without work to the shared log.
-    PassTime,
-    /// An entry of the shared log.
+    /// The next command in the order that all replicas share.
     Apply(Box<Apply>),
-    /// No command follows this one.
+    /// No message follows this one.
     Close,
 }
 
@@ -106,9 +77,9 @@ pub(super) struct Write {
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
-    /// A command that followed writes. It must wait until their group is done.
-    pub(super) held: Option<Command>,
+    pub(super) messages: mpsc::UnboundedReceiver<Message>,
+    /// A message that followed writes. It must wait until their group is done.
+    pub(super) held: Option<Message>,
     pub(super) recent: Recent,
     pub(super) garbage: VecDeque<CollectionId>,
     /// Collections that this server reindexes, with what changed in them.
@@ -123,8 +94,8 @@ pub(super) struct Writer {
     pub(super) next_place: u64,
     /// The state of a replica.
     pub(super) replica: Option<Replica>,
-    /// Where commands for this writer are sent.
-    pub(super) own: mpsc::WeakUnboundedSender<Command>,
+    /// Where messages for this writer are sent.
+    pub(super) own: mpsc::WeakUnboundedSender<Message>,
 }
 
 /// Reads the posting lists of all grams of a group ahead.
@@ -154,10 +125,10 @@ fn weight(write: &Write) -> usize {
 impl Writer {
     pub(super) fn new(
         shared: Arc<Shared>,
-        commands: mpsc::UnboundedReceiver<Command>,
+        messages: mpsc::UnboundedReceiver<Message>,
         garbage: Vec<CollectionId>,
         replica: Option<Replica>,
-        own: mpsc::WeakUnboundedSender<Command>,
+        own: mpsc::WeakUnboundedSender<Message>,
     ) -> Writer {
         let last = shared.applied();
         let recent = Recent::new(last);
@@ -168,7 +139,7 @@ impl Writer {
         };
         Writer {
             shared,
-            commands,
+            messages,
             held: None,
             recent,
             garbage: garbage.into(),
@@ -188,16 +159,16 @@ impl Writer {
         self.replica.as_ref().map_or_else(|| self.shared.clock.now_ms(), |replica| replica.time_ms)
     }
 
-    /// Runs until [`Command::Close`] or until all senders are dropped.
+    /// Runs until [`Message::Close`] or until all senders are dropped.
     pub(super) fn run(mut self) {
         self.load_clusters();
-        while let Some(command) = self.next() {
-            match command {
-                Command::Apply(first) => {
+        while let Some(message) = self.next() {
+            match message {
+                Message::Apply(first) => {
                     self.apply(*first);
                     self.settle_some();
                 }
-                Command::Write(first) => {
+                Message::Write(first) => {
                     self.group(first);
                     self.expiring |= self.shared.expiry_is_due();
                     // One step of expiry or of clusters between two groups, in turns. Otherwise expired
@@ -209,34 +180,23 @@ impl Writer {
                         self.settle_some();
                     }
                 }
-                Command::Hidden { work, reply } => self.do_hidden(work, reply),
-                Command::TakeChanges { target, reply } => {
-                    let _ = reply.send(self.take_changes(target));
+                Message::Do(command, callers) => {
+                    let done = self.execute(command);
+                    if let Some(Ok(Done::Begun(target))) = callers.answer(done) {
+                        // Nobody is there to fill it.
+                        let _ = self.abandon_hidden(target.id);
+                    }
+                    self.settle_some();
                 }
-                Command::Release(collection) => self.garbage.push_back(collection),
-                Command::Expire => {
+                Message::TakeChanges { target, reply } => drop(reply.send(self.take_changes(target))),
+                Message::Release(collection) => self.garbage.push_back(collection),
+                Message::Expire => {
                     self.clusters.resume();
                     self.expire();
                 }
-                Command::PutClusters { name, rule, reply } => {
-                    let _ = reply.send(self.put_clusters(&name, rule));
-                }
-                Command::ChangeMarks { collection, change, reply, permits } => {
-                    let _ = reply.send(self.change_marks(&collection, change));
-                    drop(permits);
-                    self.settle_some();
-                }
-                Command::PutCollection { name, change, condition, now_ms, reply } => {
-                    let _ = reply.send(self.put_collection(&name, &change, &condition, now_ms));
-                }
-                Command::DeleteCollection { name, condition, reply } => {
-                    let _ = reply.send(self.delete_collection(&name, &condition));
-                }
-                // Only the appender of a replica has something to do.
-                Command::PassTime => {}
                 // After a failed commit nothing more is written.
-                Command::TrimHistory(_) if self.refuse_read_only().is_err() => {}
-                Command::TrimHistory(through) => {
+                Message::TrimHistory(_) if self.refuse_read_only().is_err() => {}
+                Message::TrimHistory(through) => {
                     if let Err(error) = self.shared.store.trim_history(through) {
                         if self.shared.store.failure().is_some() {
                             self.fail(&error);
@@ -244,20 +204,47 @@ impl Writer {
                         tracing::warn!(%error, "the history could not be trimmed; it keeps using disk space");
                     }
                 }
-                Command::Close => return,
+                Message::Close => return,
             }
         }
     }
 
-    /// Returns the next command. While there is none, it removes expired documents and the rows of deleted
+    /// Does the work of a command other than [`Command::Write`], whose operations are grouped.
+    pub(super) fn execute(&mut self, command: Command) -> Result<Done, EngineError> {
+        // A single server discards without a write, also when the disk is full.
+        let is_alone = self.replica.is_none();
+        if !(is_alone && matches!(command, Command::Hidden(HiddenWork::Abandon { .. }))) {
+            self.refuse_read_only()?;
+        }
+        let changes_records = command.changes_records();
+        let done = match command {
+            Command::PutCollection { name, change, condition, now_ms } => {
+                self.put_collection(&name, &change, &condition, now_ms)
+            }
+            Command::DeleteCollection { name, condition } => self.delete_collection(&name, &condition),
+            Command::PutClusters { name, rule } => self.put_clusters(&name, rule),
+            Command::AddMarks { collection, marks } => self.change_marks(collection, MarkChange::Add(marks)),
+            Command::RemoveMark { collection, mark } => {
+                self.change_marks(collection, MarkChange::Remove(vec![mark]))
+            }
+            Command::Hidden(work) => self.change_hidden(work),
+            Command::Write(_) | Command::PassTime => Ok(Done::Nothing),
+        }?;
+        if changes_records && !is_alone {
+            self.sum_digests()?;
+        }
+        Ok(done)
+    }
+
+    /// Returns the next message. While there is none, it removes expired documents and the rows of deleted
     /// collections.
-    fn next(&mut self) -> Option<Command> {
+    fn next(&mut self) -> Option<Message> {
         loop {
-            if let Some(command) = self.held.take() {
-                return Some(command);
+            if let Some(message) = self.held.take() {
+                return Some(message);
             }
             let writable = self.refuse_read_only().is_ok();
-            // The snapshot thread sends a command when there is free space again; polling here would be a
+            // The snapshot thread sends a message when there is free space again; polling here would be a
             // busy loop.
             let is_deferred = (!writable && (self.expiring || !self.garbage.is_empty()))
                 || self.clusters.is_deferred(writable);
@@ -265,10 +252,10 @@ impl Writer {
             let garbage = self.garbage.front().filter(|_| writable).copied();
             let settles = writable && self.clusters.is_ready();
             if garbage.is_none() && !(self.expiring && writable) && !settles {
-                return self.commands.blocking_recv();
+                return self.messages.blocking_recv();
             }
-            match self.commands.try_recv() {
-                Ok(command) => return Some(command),
+            match self.messages.try_recv() {
+                Ok(message) => return Some(message),
                 Err(mpsc::error::TryRecvError::Disconnected) => return None,
                 Err(mpsc::error::TryRecvError::Empty) => match garbage {
                     _ if self.expiring => self.expire(),
@@ -297,8 +284,8 @@ impl Writer {
         let mut operations = weight(&first);
         let mut group = vec![first];
         while operations < GROUP_OPERATIONS {
-            match self.commands.try_recv() {
-                Ok(Command::Write(write)) => {
+            match self.messages.try_recv() {
+                Ok(Message::Write(write)) => {
                     operations += weight(&write);
                     group.push(write);
                 }

@@ -55,7 +55,7 @@ pub struct Entry {
 
 /// A replicated log. All methods can be called concurrently.
 ///
-/// The methods return boxed futures, so that the engine holds a `dyn Log`: one allocation for each call of a
+/// The methods return boxed futures, so that a replica holds a `dyn Log`: one allocation for each call of a
 /// network service.
 pub trait Log: Send + Sync {
     /// Appends an entry, and returns when the log has made it durable. It retries until `within` has

@@ -1,8 +1,8 @@
 //! A server's place among its replicas: the shared log in etcd, the list of servers, and how far this server
 //! is.
 //!
-//! All servers have the same data and answer lookups from it; etcd has the log of writes. What a write means
-//! is decided by the engine of each server (`engine/replica`).
+//! All servers have the same data and answer lookups from it; etcd has the log of writes (`order`). What a
+//! write means is decided by the engine of each server (`engine/replica`).
 //!
 //! *Guarantees*
 //! - A data directory follows one log only: that of the prefix and of the etcd that it has first followed.
@@ -16,6 +16,7 @@
 mod agreement;
 mod identity;
 mod join;
+mod order;
 mod standing;
 mod status;
 mod trim;
@@ -36,6 +37,7 @@ use identity::Identity;
 use lookalike_engine::{Engine, EngineError, Membership, Pieces};
 use lookalike_log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
 use lookalike_log::{Log, LogError, Position};
+use order::{LogOrder, Trouble, of_log};
 
 /// The time after which a server that has died is not on the list of servers any more.
 const LEASE: Duration = Duration::from_secs(10);
@@ -165,6 +167,8 @@ pub struct Replicas {
     standing: Mutex<Standing>,
     /// Whether requests for data are answered.
     serves: AtomicBool,
+    /// The order of the commands of the last engine that was opened.
+    order: Mutex<Option<Arc<LogOrder>>>,
     /// The engine, once it is open.
     engine: OnceLock<Arc<Engine>>,
     /// The space of etcd at the last check; `None` if etcd did not answer.
@@ -208,6 +212,7 @@ impl Replicas {
             agreement: Mutex::default(),
             standing: Mutex::new(Standing::Unknown),
             serves: AtomicBool::new(true),
+            order: Mutex::default(),
             engine: OnceLock::new(),
             space: Mutex::default(),
             place: tokio::sync::Mutex::default(),
@@ -217,7 +222,14 @@ impl Replicas {
     /// What an engine needs to follow the log. `origin` identifies the engine among all of the replicas.
     pub fn membership(&self, origin: u128) -> Membership {
         *self.start.lock() = format!("{origin:032x}");
-        Membership { log: Arc::new(self.log.clone()), origin, server: self.settings.server.clone() }
+        let order = Arc::new(LogOrder::new(Arc::new(self.log.clone()), origin));
+        *self.order.lock() = Some(Arc::clone(&order));
+        Membership { order, origin, server: self.settings.server.clone() }
+    }
+
+    /// Why the engine follows the log no further, if that is so.
+    fn log_trouble(&self) -> Option<Trouble> {
+        self.order.lock().as_ref()?.trouble()
     }
 
     /// Waits until the engine has applied every entry that the log has at the time of the call. Returns
@@ -235,7 +247,7 @@ impl Replicas {
             }
         };
         while let Err(error) = engine.reach(end, PATIENCE).await {
-            match engine.replica().and_then(|replica| replica.trouble) {
+            match self.log_trouble() {
                 Some(trouble) if trouble.is_trimmed => return Ok(false),
                 // `/readyz` says why.
                 Some(_) => break,
@@ -296,7 +308,7 @@ impl Replicas {
         } else {
             let end = tokio::time::timeout(within, self.log.end()).await;
             let late = |_| EngineError::LogUnavailable("the shared log did not answer in time".into());
-            let Position(end) = end.map_err(late)?.map_err(EngineError::from)?;
+            let Position(end) = end.map_err(late)?.map_err(|error| of_log(&error))?;
             end
         };
         engine.reach(position, within.saturating_sub(begun.elapsed())).await?;
@@ -309,9 +321,7 @@ impl Replicas {
 
     /// Asks for the end of the log again and again. Returns when the log has been trimmed too far.
     async fn watch(&self, engine: &Engine) {
-        let is_trimmed =
-            || engine.replica().is_some_and(|replica| replica.trouble.is_some_and(|it| it.is_trimmed));
-        while !is_trimmed() {
+        while !self.log_trouble().is_some_and(|trouble| trouble.is_trimmed) {
             let asked = Instant::now();
             match self.log.last().await {
                 Ok((Position(end), number)) => {
@@ -354,15 +364,15 @@ impl Replicas {
 
     /// Writes the report of this server.
     async fn report(&self, engine: &Engine) -> Result<(), LogError> {
-        let replica = engine.replica();
+        let (position, number) = engine.applied();
         let digest = engine.digests().borrow().back().map(|last| (last.position, last.digest.to_string()));
         let report = Report {
             address: self.settings.address.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            position: replica.as_ref().map_or(0, |replica| replica.position),
+            position,
             durable: engine.durable_position().unwrap_or(0),
             behind_ms: self.behind().as_millis() as u64,
-            number: replica.map_or(0, |replica| replica.number),
+            number,
             start: self.start.lock().clone(),
             digest,
             agreed: self.agreed(),
@@ -386,7 +396,7 @@ impl Replicas {
     /// The number of entries of the log that this server has not applied, as far as it knows; `None` before
     /// it has applied one since its start.
     pub fn lag(&self) -> Option<u64> {
-        let number = self.engine.get()?.replica()?.number;
+        let (_, number) = self.engine.get()?.applied();
         (number > 0).then(|| self.seen.lock().end.saturating_sub(number))
     }
 
@@ -402,8 +412,7 @@ impl Replicas {
 
     /// Whether this server follows the log, and is not too far behind.
     pub fn is_following(&self) -> bool {
-        let replica = self.engine.get().and_then(|engine| engine.replica());
-        self.trouble().is_none() && replica.is_some_and(|replica| replica.trouble.is_none())
+        self.engine.get().is_some() && self.trouble().is_none() && self.log_trouble().is_none()
     }
 
     /// Why this server is not ready: it is behind, although it reaches the log.

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 impl Replicas {
     /// Compares this server with the others before it answers, if one of them publishes a digest in time.
     pub async fn compare_at_start(&self, engine: &Engine) {
-        if engine.replica().is_none_or(|replica| replica.trouble.is_some()) {
+        if self.log_trouble().is_some() {
             return;
         }
         engine.pass_time();
@@ -57,7 +57,7 @@ impl Replicas {
     async fn compare(&self, engine: &Engine) -> Result<(), LogError> {
         let reports = self.reports().await?;
         let live: Vec<u128> = reports.iter().filter_map(|(_, report)| report.start()).collect();
-        engine.discard_of_absent(&live);
+        engine.discard_of_absent(&live, Instant::now());
         let others = reports.into_iter().filter(|(name, _)| *name != self.settings.server);
         let published = others.filter_map(|(server, report)| report.published(server)).collect();
         let next = {
@@ -81,7 +81,10 @@ impl Replicas {
                 if let Err(error) = mark(&self.dir, &reason) {
                     tracing::error!(%error, "the file {FILE} cannot be written to the data directory");
                 }
-                engine.stop_following(&reason);
+                engine.refuse_writes(&reason);
+                if let Some(order) = &*self.order.lock() {
+                    order.stop(&reason);
+                }
             }
             (_, Some(reason)) if was_serving => tracing::error!("{reason}"),
             (_, None) if !was_serving => tracing::info!("no server differs any more: requests are answered"),

@@ -86,13 +86,12 @@ impl Replicas {
     /// The state of the replicas.
     pub async fn status(&self) -> ReplicasStatus {
         let (end, log, servers) = tokio::join!(self.log.last(), self.log.status(), self.servers());
-        let replica = self.engine.get().and_then(|engine| engine.replica());
         let unknown = |error: &LogError| format!("etcd does not answer: {error}");
-        let trouble = replica.as_ref().and_then(|replica| replica.trouble.clone()).map(|it| it.reason);
+        let trouble = self.log_trouble().map(|trouble| trouble.reason);
         ReplicasStatus {
             prefix: self.settings.prefix.clone(),
             server: self.settings.server.clone(),
-            position: replica.map_or(0, |replica| replica.position),
+            position: self.engine.get().map_or(0, |engine| engine.applied().0),
             lag_entries: self.lag(),
             behind_ms: self.behind().as_millis() as u64,
             trouble: self.divergence().or(trouble).or_else(|| end.as_ref().err().map(unknown)),

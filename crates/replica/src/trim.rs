@@ -27,8 +27,8 @@ impl Replicas {
         let status = self.log.status().await;
         *self.space.lock() = status.as_ref().ok().map(Space::of);
         let status = status?;
-        if let Some(engine) = self.engine.get() {
-            engine.set_log_full(status.is_full() || status.used_percent() >= FULL_PERCENT);
+        if let Some(order) = &*self.order.lock() {
+            order.set_full(status.is_full() || status.used_percent() >= FULL_PERCENT);
         }
         let in_use = Space::of(&status).bytes_in_use;
         let wanted = self.settings.trim_bytes.unwrap_or(status.quota_bytes / PART_OF_QUOTA);

@@ -53,7 +53,7 @@ impl<'a> Batch<'a> {
         &mut self,
         collection: CollectionId,
         id: &DocumentId,
-        row: Row,
+        row: &Row,
         before: Option<Digest>,
     ) -> Digest {
         let (key, value) = (codec::row_key(collection, id), codec::write_row(row));

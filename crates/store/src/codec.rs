@@ -6,6 +6,7 @@
 //!
 //! *Absent*: which keys and values belong to a change (`batch`).
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
@@ -239,7 +240,7 @@ impl HashBytes {
 }
 
 #[derive(Serialize, Deserialize)]
-struct RowLayout {
+struct RowLayout<'a> {
     hash: HashBytes,
     features: Option<u32>,
     short: bool,
@@ -247,10 +248,10 @@ struct RowLayout {
     place: u64,
     written_ms: u64,
     expires_ms: Option<u64>,
-    metadata: Option<String>,
+    metadata: Option<Cow<'a, str>>,
     grams: Vec<GramLayout>,
-    text: Option<String>,
-    sketch: Option<Vec<u8>>,
+    text: Option<Cow<'a, str>>,
+    sketch: Option<Cow<'a, [u8]>>,
 }
 
 /// A gram: its hash, the number of characters between its beginning and that of the gram before, and its
@@ -320,7 +321,7 @@ pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) 
     }
 }
 
-pub(super) fn write_row(row: Row) -> Vec<u8> {
+pub(super) fn write_row(row: &Row) -> Vec<u8> {
     write(&RowLayout {
         hash: row.hash.into(),
         features: row.features,
@@ -329,10 +330,10 @@ pub(super) fn write_row(row: Row) -> Vec<u8> {
         place: row.place,
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
-        metadata: row.metadata,
+        metadata: row.metadata.as_deref().map(Cow::Borrowed),
         grams: write_grams(&row.grams),
-        text: row.text,
-        sketch: row.sketch,
+        text: row.text.as_deref().map(Cow::Borrowed),
+        sketch: row.sketch.as_deref().map(Cow::Borrowed),
     })
 }
 
@@ -375,7 +376,7 @@ pub(super) fn read_row_hash(bytes: &[u8]) -> Result<&[u8], StoreError> {
 }
 
 pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
-    let row: RowLayout = read(bytes, "document row")?;
+    let row: RowLayout<'_> = read(bytes, "document row")?;
     Ok(Row {
         hash: row.hash.read()?,
         features: row.features,
@@ -384,10 +385,10 @@ pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
         place: row.place,
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
-        metadata: row.metadata,
+        metadata: row.metadata.map(Cow::into_owned),
         grams: read_grams(row.grams)?,
-        text: row.text,
-        sketch: row.sketch,
+        text: row.text.map(Cow::into_owned),
+        sketch: row.sketch.map(Cow::into_owned),
     })
 }
 

@@ -234,7 +234,7 @@ mod tests {
 
     /// Writes a document with its posting list.
     fn put(batch: &mut Batch<'_>, of: &CollectionRecord, number: u8, text: &str, before: Option<Digest>) {
-        batch.put_row(of.id, &id(number), row(number, text), before);
+        batch.put_row(of.id, &id(number), &row(number, text), before);
         let posting = Posting { id: id(number), has_metadata: false, expires_ms: None };
         batch.set_posting_list(Lists::Hashes, of.id, hash(number), Some(&PostingList::One(posting)));
     }
@@ -305,8 +305,8 @@ mod tests {
             }),
             ("a row is another one", |store, of| {
                 let mut batch = store.batch().unwrap();
-                let digest = Digest::of(&codec::row_key(of.id, &id(1)), &codec::write_row(row(1, "other")));
-                batch.put_row(of.id, &id(1), row(1, "other"), Some(digest));
+                let digest = Digest::of(&codec::row_key(of.id, &id(1)), &codec::write_row(&row(1, "other")));
+                batch.put_row(of.id, &id(1), &row(1, "other"), Some(digest));
                 batch.commit().unwrap();
             }),
             ("two rows are exchanged", |store, of| {

@@ -4,7 +4,7 @@
 //! entries up to it. Entries without an effect do not move it, unless documents expire after them; they may
 //! be applied again and have no effect again.
 //!
-//! *Absent*: the log (`engine/replica`).
+//! *Absent*: the log (`replica/order`).
 
 use lsm_tree::{AbstractTree, SeqNo};
 

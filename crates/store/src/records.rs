@@ -99,11 +99,11 @@ pub struct RowHead {
 
 impl Row {
     /// Its bytes, as in the tree of rows.
-    pub fn into_bytes(self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         codec::write_row(self)
     }
 
-    /// Reads the bytes of [`Row::into_bytes`].
+    /// Reads the bytes of [`Row::to_bytes`].
     ///
     /// # Errors
     /// [`StoreError::Damaged`] if they are not a row, or one of a later layout.

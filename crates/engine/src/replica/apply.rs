@@ -1,87 +1,62 @@
-//! The effect of entries, on the writer thread.
+//! The effect of ordered commands, on the writer thread.
 //!
-//! Entries with operations are applied as a group, as far as they wait together and no document expires in
-//! between. An entry whose result depends on what is in the index of signatures is applied alone, because
-//! servers form different groups. If the disk is full, the writer waits: the entry is in the log, so it must
-//! be applied before any later one.
+//! Writes are applied as a group, as far as they wait together and no document expires in between. One whose
+//! result depends on what is in the index of signatures is applied alone, because servers form different
+//! groups. If the disk is full, the writer waits: the command has its place, so it must be applied before any
+//! later one.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Idle;
-use super::entry::{Entry, Work};
-use super::replies::{Replies, WriteReply};
-use crate::registry::Registry;
-use crate::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
+use super::order::Turn;
+use crate::command::{Command, Operations, Payload};
+use crate::writer::{GROUP_OPERATIONS, Message, Write, Writer};
 use crate::{EngineError, Operation};
 use lookalike_hash::CollectionId;
 
 /// How long the writer waits before it tries again on a full disk.
 const PAUSE: Duration = Duration::from_millis(200);
-/// After more entries without an effect than this, or more bytes of them, the position is recorded alone.
-const IDLE_ENTRIES: usize = 1_024;
+/// After more commands without an effect than this, or more bytes of them, the position is recorded alone.
+const IDLE_COMMANDS: usize = 1_024;
 const IDLE_BYTES: usize = 32 << 20;
 
-/// An entry to be applied.
+/// A command to be applied.
 pub(crate) struct Apply {
-    /// The position of the entry before it.
-    after: u64,
-    position: u64,
-    /// Its number in the log.
-    number: u64,
-    bytes: Bytes,
-    /// The entry, until it is first applied.
-    entry: Option<Entry>,
-    time_ms: u64,
-    /// Number of operations; `None` if the work is something else.
+    turn: Turn,
+    /// Whether an attempt has used up the command.
+    is_used: bool,
+    /// Number of operations; `None` if it does something else.
     operations: Option<usize>,
     /// The collections that it asks for near-duplicates.
     asked: Vec<CollectionId>,
     /// The earliest expiry of its documents.
     soonest_ms: u64,
-    replies: Replies,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Apply {
-    pub(super) fn new(
-        (after, position, number): (u64, u64, u64),
-        bytes: Bytes,
-        entry: Entry,
-        replies: Replies,
-        permit: OwnedSemaphorePermit,
-    ) -> Apply {
+    pub(super) fn new(turn: Turn, permit: OwnedSemaphorePermit) -> Apply {
         let asks = |operation: &Operation| matches!(operation, Operation::Put { unless: Some(_), .. });
         let (mut operations, mut asked, mut soonest_ms) = (None, Vec::new(), u64::MAX);
-        if let Work::Writes(writes) = &entry.work {
-            operations = Some(writes.iter().map(|(_, operations)| operations.len()).sum());
-            let asking = writes.iter().filter(|(_, operations)| operations.iter().any(asks));
-            asked = asking.map(|(collection, _)| *collection).collect();
-            let all = writes.iter().flat_map(|(_, operations)| operations);
-            soonest_ms = all.filter_map(expiry).min().unwrap_or(u64::MAX);
+        if let Command::Write(parts) = &turn.payload.0 {
+            let all = || parts.iter().flat_map(|part| &part.operations);
+            operations = Some(all().count());
+            let asking = parts.iter().filter(|part| part.operations.iter().any(asks));
+            asked = asking.map(|part| part.collection).collect();
+            soonest_ms = all().filter_map(expiry).min().unwrap_or(u64::MAX);
         }
-        Apply {
-            after,
-            position,
-            number,
-            bytes,
-            time_ms: entry.time_ms,
-            entry: Some(entry),
-            operations,
-            asked,
-            soonest_ms,
-            replies,
-            _permit: permit,
-        }
+        Apply { turn, is_used: false, operations, asked, soonest_ms, _permit: permit }
     }
 
-    /// The work, which is read again if an attempt has used it up.
-    fn work(&mut self) -> Work {
-        let read = || Entry::from_bytes(&self.bytes).expect("the follower has read it");
-        self.entry.take().unwrap_or_else(read).work
+    /// The command, which is read again if an attempt has used it up.
+    fn command(&mut self) -> Command {
+        if std::mem::replace(&mut self.is_used, true) {
+            return (self.turn.again)().0;
+        }
+        std::mem::replace(&mut self.turn.payload, Payload(Command::PassTime)).0
     }
 }
 
@@ -114,14 +89,14 @@ impl Attempt {
 }
 
 impl Writer {
-    /// Applies an entry, and further ones that wait.
+    /// Applies a command, and further ones that wait.
     pub(crate) fn apply(&mut self, first: Apply) {
         let mut entries = self.gather_entries(first);
-        let number = entries.last().map_or(0, |entry| entry.number);
+        let number = entries.last().map_or(0, |entry| entry.turn.number);
         let Some(replica) = &mut self.replica else { return };
         let mut position = replica.position;
         let is_next =
-            entries.iter().all(|entry| std::mem::replace(&mut position, entry.position) == entry.after);
+            entries.iter().all(|of| std::mem::replace(&mut position, of.turn.position) == of.turn.after);
         if !is_next && !replica.has_stopped {
             replica.has_stopped = true;
             self.shared.set_read_only("an entry of the log is missing; this is a fault of the server".into());
@@ -131,10 +106,10 @@ impl Writer {
         }
         let mut time_ms = replica.time_ms;
         for entry in &mut entries {
-            time_ms = time_ms.max(entry.time_ms);
-            entry.time_ms = time_ms;
+            time_ms = time_ms.max(entry.turn.time_ms);
+            entry.turn.time_ms = time_ms;
         }
-        let (first_ms, before) = (entries.first().map_or(0, |entry| entry.time_ms), self.last);
+        let (first_ms, before) = (entries.first().map_or(0, |entry| entry.turn.time_ms), self.last);
         let done = self.expire_until(first_ms) && self.attempt(&mut entries, position, time_ms);
         let Some(replica) = &mut self.replica else { return };
         replica.applying = None;
@@ -143,12 +118,12 @@ impl Writer {
             return give_up(entries);
         }
         replica.position = position;
-        replica.idle.entries += entries.len();
-        replica.idle.bytes += entries.iter().map(|entry| entry.bytes.len()).sum::<usize>();
+        replica.idle.commands += entries.len();
+        replica.idle.bytes += entries.iter().map(|entry| entry.turn.bytes).sum::<usize>();
         if self.last != before {
             replica.idle = Idle::default();
         }
-        let is_idle = replica.idle.entries > IDLE_ENTRIES || replica.idle.bytes > IDLE_BYTES;
+        let is_idle = replica.idle.commands > IDLE_COMMANDS || replica.idle.bytes > IDLE_BYTES;
         self.shared.entry_number.store(number, Ordering::SeqCst);
         self.shared.position.send_replace((position, time_ms));
         if is_idle {
@@ -179,14 +154,14 @@ impl Writer {
     fn gather_entries(&mut self, first: Apply) -> Vec<Apply> {
         let Some(mut operations) = first.operations else { return vec![first] };
         let is_alone = self.stands_alone(&first);
-        let mut time_ms = self.now_ms().max(first.time_ms);
+        let mut time_ms = self.now_ms().max(first.turn.time_ms);
         let mut soonest_ms = first.soonest_ms;
         let mut entries = vec![first];
         while operations < GROUP_OPERATIONS && !is_alone {
-            match self.commands.try_recv() {
-                Ok(Command::Apply(next)) if self.may_join(&next, time_ms, soonest_ms) => {
+            match self.messages.try_recv() {
+                Ok(Message::Apply(next)) if self.may_join(&next, time_ms, soonest_ms) => {
                     operations += next.operations.unwrap_or(0);
-                    time_ms = time_ms.max(next.time_ms);
+                    time_ms = time_ms.max(next.turn.time_ms);
                     soonest_ms = soonest_ms.min(next.soonest_ms);
                     entries.push(*next);
                 }
@@ -206,7 +181,7 @@ impl Writer {
         let stored_ms = self.shared.next_expiry_ms.load(Ordering::SeqCst);
         next.operations.is_some()
             && !self.stands_alone(next)
-            && stored_ms.min(soonest_ms) > time_ms.max(next.time_ms)
+            && stored_ms.min(soonest_ms) > time_ms.max(next.turn.time_ms)
     }
 
     /// Whether its result depends on which documents of the group before it are in the index: elements of
@@ -272,10 +247,10 @@ impl Writer {
     fn apply_writes(&mut self, entries: &mut [Apply]) -> Attempt {
         let (mut group, mut answers) = (Vec::new(), Vec::new());
         for entry in entries.iter_mut() {
-            let at_ms = Some(entry.time_ms);
+            let at_ms = Some(entry.turn.time_ms);
             let mut of_entry = Vec::new();
-            let Work::Writes(writes) = entry.work() else { continue };
-            for (collection, operations) in writes {
+            let Command::Write(parts) = entry.command() else { continue };
+            for Operations { collection, operations } in parts {
                 let (reply, answer) = oneshot::channel();
                 of_entry.push(answer);
                 // Without the collection, dropping the reply says that there is none.
@@ -292,82 +267,34 @@ impl Writer {
         // error of the store says that nothing was applied, but the next start applies them.
         if matches!(attempt, Attempt::Done) {
             acknowledgements.into_iter().for_each(|answer| answer.send(None));
-            answer_all(&self.shared.registry, entries, answers);
+            for (entry, answers) in entries.iter_mut().zip(answers) {
+                let answers = answers.into_iter().map(|mut answer| answer.try_recv().ok()).collect();
+                let callers = std::mem::take(&mut entry.turn.callers);
+                callers.answer_writes(answers, &self.shared.registry);
+            }
         }
         attempt
     }
 
-    /// Makes the digest anew after a change of collections.
-    fn then_sum<T>(&mut self, done: Result<T, EngineError>) -> Result<T, EngineError> {
-        let done = done?;
-        self.sum_digests()?;
-        Ok(done)
-    }
-
     fn apply_other(&mut self, entry: &mut Apply) -> Attempt {
-        macro_rules! answered {
-            ($result:expr, $kind:path) => {{
-                let result = $result;
-                let attempt = Attempt::of(&result);
-                if matches!(attempt, Attempt::Done)
-                    && let $kind(reply, ..) = std::mem::replace(&mut entry.replies, Replies::Nobody)
-                {
-                    let _ = reply.send(result);
-                }
-                attempt
-            }};
+        let command = entry.command();
+        if matches!(command, Command::PassTime) {
+            self.note_digest(entry.turn.position);
+            return Attempt::Done;
         }
-        match entry.work() {
-            Work::Writes(_) => Attempt::Done,
-            Work::Time => {
-                self.note_digest(entry.position);
-                Attempt::Done
-            }
-            Work::PutCollection { name, change, condition, now_ms } => {
-                let done = self.put_collection(&name, &change, &condition, now_ms);
-                answered!(self.then_sum(done), Replies::PutCollection)
-            }
-            Work::DeleteCollection { name, condition } => {
-                let done = self.delete_collection(&name, &condition);
-                answered!(self.then_sum(done), Replies::DeleteCollection)
-            }
-            Work::PutClusters { name, rule } => {
-                let done = self.put_clusters(&name, rule);
-                answered!(self.then_sum(done), Replies::PutClusters)
-            }
-            Work::Hidden(work) => {
-                let changes_records = work.changes_records();
-                let done = self.change_hidden(work);
-                answered!(if changes_records { self.then_sum(done) } else { done }, Replies::Hidden)
-            }
-            Work::ChangeMarks { collection, change } => {
-                if let Some(collection) = self.shared.registry.with_id(collection) {
-                    answered!(self.change_marks(&collection, change), Replies::ChangeMarks)
-                } else {
-                    entry.replies.answer_missing(&self.shared.registry);
-                    Attempt::Done
-                }
-            }
+        let done = self.execute(command);
+        let attempt = Attempt::of(&done);
+        if matches!(attempt, Attempt::Done) {
+            // What is begun and nobody fills is discarded later.
+            let _ = std::mem::take(&mut entry.turn.callers).answer(done);
         }
-    }
-}
-
-/// Passes the outcomes of operations to the callers of this server.
-fn answer_all(registry: &Registry, entries: &mut [Apply], answers: Vec<Vec<oneshot::Receiver<Outcomes>>>) {
-    for (entry, answers) in entries.iter_mut().zip(answers) {
-        let Replies::Writes(replies) = std::mem::replace(&mut entry.replies, Replies::Nobody) else {
-            continue;
-        };
-        for (WriteReply { collection, reply, .. }, mut answer) in replies.into_iter().zip(answers) {
-            let missing = |_| Err(registry.missing(collection));
-            let _ = reply.send(answer.try_recv().unwrap_or_else(missing));
-        }
+        attempt
     }
 }
 
 fn give_up(entries: Vec<Apply>) {
     for entry in entries {
         let reason = "the log has the write, and this server cannot apply it now";
-        entry.replies.fail(|| EngineError::Unknown(reason.to_owned()));
+        entry.turn.callers.fail(|| EngineError::Unknown(reason.to_owned()));
     }
 }

@@ -15,9 +15,10 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use super::super::shared::Shared;
-use super::super::writer::{Command, Writer};
+use super::super::writer::{Message, Writer};
 use super::Replica;
 use crate::Engine;
+use crate::command::{Callers, Command};
 use lookalike_store::{Digest, Store, StoreError};
 
 /// The number of digests that a server remembers. At one in five seconds, another server may be an hour
@@ -69,7 +70,7 @@ impl Replica {
 
 impl Writer {
     /// Makes the digest of all collections anew, after a change of their settings or of which exist.
-    pub(super) fn sum_digests(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn sum_digests(&mut self) -> Result<(), StoreError> {
         let digest = of_all(&self.shared.store)?;
         if let Some(replica) = &mut self.replica {
             replica.digest = digest;
@@ -102,7 +103,7 @@ impl Engine {
     /// Appends an entry without work, at which the digests of all servers are noted. A single server does
     /// nothing.
     pub fn pass_time(&self) {
-        let _ = self.commands.send(Command::PassTime);
+        let _ = self.commands.send(Message::Do(Command::PassTime, Callers::default()));
     }
 
     /// The digests of this server, the oldest first.

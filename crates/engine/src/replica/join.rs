@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::backup::{io_error, pieces};
 use super::super::directory::Directory;
-use crate::{Engine, EngineError, EngineSettings, OpenError, Pieces};
+use crate::{Engine, EngineError, EngineSettings, OpenError, Pieces, permit};
 use lookalike_store::{CopyError, Store, wait_until_closed};
 
 /// Why a server has no copy.
@@ -27,8 +27,7 @@ impl Engine {
     /// # Errors
     /// [`EngineError::Busy`] if other copies or backups are in progress.
     pub fn copy(&self) -> Result<Pieces, EngineError> {
-        let permit = Arc::clone(&self.backups).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the capacity for backups"))?;
+        let permit = permit(&self.backups, "the capacity for backups")?;
         let shared = Arc::clone(&self.shared);
         Ok(pieces("all collections".to_owned(), permit, move |mut out| {
             shared.store.view().copy_to(&mut out).map_err(|error| match error {

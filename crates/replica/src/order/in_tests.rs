@@ -4,25 +4,25 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use tempfile::TempDir;
+use tokio::sync::watch;
 
-use super::super::cluster_tests::settings;
-use super::entry::{Entry, Work};
+use super::entry::Entry;
 use super::hidden_tests::Begun;
 use super::*;
-use crate::{
-    Admission, CollectionChange, Condition, Document, DuplicateRule, Listing, Operation, Outcome,
-    ProfileFacts,
+use lookalike_engine::{
+    Admission, CheckpointPolicy, CollectionChange, Condition, Document, DuplicateRule, Engine,
+    EngineSettings, Listing, Membership, OpenError, Operation, Outcome, ProfileFacts, Progress, Row,
+    StoreSettings,
 };
-use lookalike_hamming::Progress;
 use lookalike_hash::{CollectionName, DocumentId, Hash, Mark, Width};
 use lookalike_log::memory::MemoryLog;
 use lookalike_log::{self as log, Failure, Position};
 use lookalike_run::pool::{CpuPool, PoolLimits};
-use lookalike_store::{Row, wait_until_closed};
+use lookalike_store::{Store, wait_until_closed};
 
 /// A log in memory that fails as one on a network does.
 #[derive(Clone, Default)]
@@ -32,7 +32,16 @@ pub(super) struct TestLog {
     pub(super) fails: Arc<AtomicBool>,
     pub(super) loses_answers: Arc<AtomicBool>,
     /// A server whose store fails before the next entry with work is in the log.
-    pub(super) breaks: Arc<Mutex<Option<Arc<Shared>>>>,
+    pub(super) breaks: Arc<Mutex<Option<Arc<Engine>>>>,
+    /// Whether no entry is read.
+    pub(super) holds: watch::Sender<bool>,
+}
+
+impl TestLog {
+    /// The same log for a server whose reading can be held alone.
+    pub(super) fn of_one(&self) -> TestLog {
+        TestLog { holds: watch::Sender::default(), ..self.clone() }
+    }
 }
 
 fn refused() -> Failure {
@@ -45,9 +54,9 @@ impl Log for TestLog {
             if self.fails.load(Ordering::SeqCst) {
                 return Err(LogError::Unavailable { endpoints: "test".into(), source: refused() });
             }
-            let has_work = !matches!(Entry::from_bytes(&payload).unwrap().work, Work::Time);
+            let has_work = Entry::from_bytes(&payload).unwrap().payload.has_work();
             if let Some(server) = self.breaks.lock().take_if(|_| has_work) {
-                server.set_read_only("a test asked for it".into());
+                server.refuse_writes("a test asked for it");
             }
             let position = self.log.append(payload, within).await?;
             if self.loses_answers.load(Ordering::SeqCst) {
@@ -59,7 +68,15 @@ impl Log for TestLog {
     }
 
     fn tail(&self, after: Position) -> BoxStream<'static, Result<log::Entry, LogError>> {
-        self.log.tail(after)
+        let holds = self.holds.subscribe();
+        let free = move |entry| {
+            let mut holds = holds.clone();
+            async move {
+                let _ = holds.wait_for(|holds| !holds).await;
+                entry
+            }
+        };
+        self.log.tail(after).then(free).boxed()
     }
 
     fn end(&self) -> BoxFuture<'_, Result<Position, LogError>> {
@@ -71,9 +88,25 @@ impl Log for TestLog {
     }
 }
 
+/// The settings of engines in tests.
+pub(super) fn settings() -> EngineSettings {
+    EngineSettings {
+        checkpoints: CheckpointPolicy { every_changes: 1 << 40, every: Duration::from_hours(1), keep: 1 },
+        queue_operations: 10_000,
+        queue_bytes: 1 << 24,
+        store: StoreSettings { cache_bytes: 1 << 20, reserve_bytes: 0, journal_bytes: 1 << 20, verify: true },
+        new_store: 1,
+        wall_ms: || 1_700_000_000_000,
+        memory_budget: None,
+        posting_cache_bytes: 1 << 20,
+        resident_bytes: || None,
+    }
+}
+
 pub(super) fn open(dir: &Path, log: &TestLog, origin: u128) -> Result<Engine, OpenError> {
     let server = format!("s{origin}");
-    let membership = Membership { log: Arc::new(log.clone()), origin, server };
+    let order = Arc::new(LogOrder::new(Arc::new(log.clone()), origin));
+    let membership = Membership { order, origin, server };
     Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership))
 }
 
@@ -181,7 +214,7 @@ pub(super) fn mark(a: u8, b: u8) -> Mark {
 /// One of the servers, in its directory.
 pub(super) struct Server {
     dir: TempDir,
-    pub(super) engine: Engine,
+    pub(super) engine: Arc<Engine>,
     pub(super) origin: u128,
     /// What it has begun and does not end.
     pub(super) begun: Mutex<Vec<Begun>>,
@@ -194,15 +227,28 @@ impl Server {
 
     pub(super) fn start_in(dir: TempDir, log: &TestLog, origin: &mut u128) -> Server {
         *origin += 1;
-        let engine = open(dir.path(), log, *origin).unwrap();
+        let engine = Arc::new(open(dir.path(), log, *origin).unwrap());
         Server { dir, engine, origin: *origin, begun: Mutex::default() }
     }
 
-    pub(super) async fn restart(self, log: &TestLog, origin: &mut u128) -> Server {
+    /// Closes it. Returns its directory, and the number of collections that it has begun to fill or to
+    /// remove.
+    pub(super) async fn stop(self) -> (TempDir, usize) {
         let Server { dir, engine, begun, .. } = self;
         engine.close(Duration::from_secs(5)).await;
         drop((engine, begun));
-        wait_until_closed(&dir.path().join("store")).unwrap();
-        Server::start_in(dir, log, origin)
+        let path = dir.path().join("store");
+        wait_until_closed(&path).unwrap();
+        let store = Store::open(&path, settings().store, None).unwrap();
+        let left = store.hidden().unwrap().len().max(store.garbage().unwrap().len());
+        store.close();
+        drop(store);
+        wait_until_closed(&path).unwrap();
+        (dir, left)
+    }
+
+    /// Closes it and opens it again, which compares the documents with their digests.
+    pub(super) async fn restart(self, log: &TestLog, origin: &mut u128) -> Server {
+        Server::start_in(self.stop().await.0, log, origin)
     }
 }

@@ -1,5 +1,6 @@
 //! Clusters against their definition: after every write and every mark, whatever is reported is what the
 //! rule says of the stored documents and marks, and when no task is left all of it is reported.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,9 +8,12 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use super::*;
-use lookalike_hash::{DocumentId, Gram, Hash, KeepRule, Mark, SignatureShape, Width};
-use lookalike_run::pool::PoolLimits;
+use lookalike_engine::{
+    Admission, CheckpointPolicy, ClusterOrder, ClusterQuery, CollectionChange, Condition, Document, Engine,
+    EngineSettings, Operation, Outcome, Placement, ProfileFacts, Progress, Row, StoreSettings,
+};
+use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, KeepRule, Mark, SignatureShape, Width};
+use lookalike_run::pool::{CpuPool, PoolLimits};
 
 /// A document, as the definition sees it.
 #[derive(Clone)]
@@ -76,8 +80,7 @@ impl Twin {
     }
 }
 
-/// The settings of engines in tests.
-pub(super) fn settings() -> EngineSettings {
+fn settings() -> EngineSettings {
     EngineSettings {
         checkpoints: CheckpointPolicy { every_changes: 1 << 40, every: Duration::from_hours(1), keep: 1 },
         queue_operations: 10_000,

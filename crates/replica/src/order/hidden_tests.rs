@@ -1,27 +1,54 @@
 //! Restores and reindexes on servers that share a log in memory: what is finished is the same everywhere, and
 //! what is not finished leaves nothing.
 
-use std::time::Instant;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc as sync_mpsc;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use tempfile::TempDir;
+use tokio::sync::mpsc;
 
-use super::super::cluster_tests::settings;
-use super::super::filler::Filler;
-use super::super::registry::record_of;
-use super::in_tests::{Server, TestLog, change, create, id, mark, name, put, reach, state, write};
+use super::in_tests::{Server, TestLog, change, create, id, mark, name, put, reach, settings, state, write};
 use super::*;
-use crate::{
-    CollectionSettings, Condition, Document, Listing, Operation, Outcome, Reindex, RestoreRules, Restored,
+use lookalike_engine::{
+    CollectionSettings, Condition, Document, Engine, Listing, Operation, Outcome, Reindex, RestoreRules,
+    Restored, replace_data,
 };
-use lookalike_hash::{CollectionId, DocumentId, Hash};
+use lookalike_hash::{DocumentId, Hash};
 
-/// What a server has begun and does not end.
+/// What a server has begun and does not end. The restore ends with an error when this is dropped.
 #[derive(Default)]
 pub(super) struct Begun {
-    restore: Option<Filler>,
-    reindex: Option<Reindex>,
+    _restore: Option<sync_mpsc::Sender<()>>,
+    _reindex: Option<Reindex>,
+}
+
+/// Admits all, and stops a restore between its beginning and its first document.
+struct Stopped {
+    asked: AtomicUsize,
+    begun: mpsc::Sender<()>,
+    end: Mutex<sync_mpsc::Receiver<()>>,
+}
+
+impl RestoreRules for Stopped {
+    fn line_bytes(&self) -> usize {
+        // It is asked before the backup is verified, and before it is read again.
+        if self.asked.fetch_add(1, Ordering::SeqCst) == 1 {
+            let _ = self.begun.blocking_send(());
+            let _ = self.end.lock().recv();
+            std::panic::resume_unwind(Box::new("a test asked for it"));
+        }
+        AllAdmitted.line_bytes()
+    }
+
+    fn settings(&self, _: &CollectionSettings) -> Result<(), EngineError> {
+        Ok(())
+    }
+
+    fn document(&self, _: &Document, _: u64) -> Result<(), EngineError> {
+        Ok(())
+    }
 }
 
 struct AllAdmitted;
@@ -42,9 +69,18 @@ impl RestoreRules for AllAdmitted {
 
 /// Restores a backup of a collection under another name.
 pub(super) async fn restore(server: &Engine, from: u8, to: u8) -> Result<Restored, EngineError> {
+    restore_by(server, from, to, Arc::new(AllAdmitted)).await
+}
+
+async fn restore_by(
+    server: &Engine,
+    from: u8,
+    to: u8,
+    rules: Arc<dyn RestoreRules>,
+) -> Result<Restored, EngineError> {
     let backup = server.backup(&name(from), server.now_ms())?;
     let tar = backup.map(|piece| piece.map_err(|error| std::io::Error::other(error.to_string())));
-    server.restore(&name(to), tar.boxed(), Arc::new(AllAdmitted)).await
+    server.restore(&name(to), tar.boxed(), rules).await
 }
 
 /// The hash that a reindex makes of one that was stored.
@@ -101,43 +137,48 @@ async fn follow(job: &Reindex, freeze: bool) -> Result<(), EngineError> {
 pub(super) async fn begin(server: &Server, source: u8, to: u8) {
     server.begun.lock().clear();
     let engine = &server.engine;
-    let mut begun = Begun::default();
-    if let Ok(known) = engine.find(&name(source)) {
-        let record = record_of(CollectionId(0), &name(to), &known.settings(), 7);
-        begun.restore = engine.access().begin(record, None).await.ok();
-    }
-    if let Some(filler) = &begun.restore {
-        let _ = filler.fill(vec![put(1, 5, None, None), put(2, 9, Some(1_700_000_000_100), None)]).await;
-        let _ = filler.mark(vec![(mark(1, 2), 7)]).await;
-    }
-    begun.reindex = engine.begin_reindex(&name(source), change()).await.ok();
-    if let Some(job) = &begun.reindex {
+    let (end, ended) = sync_mpsc::channel();
+    let (begun, mut has_begun) = mpsc::channel(1);
+    let rules = Stopped { asked: AtomicUsize::new(0), begun, end: Mutex::new(ended) };
+    let restoring = Arc::clone(engine);
+    // It ends when `end` is dropped, or before it has begun, which drops the rules.
+    tokio::spawn(async move { restore_by(&restoring, source, to, Arc::new(rules)).await.map(drop) });
+    let restore = has_begun.recv().await.map(|()| end);
+    let reindex = engine.begin_reindex(&name(source), change()).await.ok();
+    if let Some(job) = &reindex {
         let _ = fill(job).await;
         let _ = follow(job, source == 1).await;
     }
-    server.begun.lock().push(begun);
+    server.begun.lock().push(Begun { _restore: restore, _reindex: reindex });
 }
 
-/// Waits until nothing is left of what servers have begun and not ended, when each that runs drops it and
-/// knows that the starts before those that run are gone.
-pub(super) async fn discard_all(servers: &[Server], log: &TestLog) {
-    servers.iter().for_each(|server| server.begun.lock().clear());
-    let live: Vec<u128> = servers.iter().map(|server| server.origin).collect();
+/// Restarts servers until nothing is left of what they have begun and not ended, when each that runs drops it
+/// and knows that the starts before those that run are gone.
+pub(super) async fn discard_all(servers: &mut Vec<Server>, log: &TestLog, origin: &mut u128) {
     let begun = Instant::now();
-    for round in 1.. {
-        let mut left = Vec::new();
-        for server in servers {
-            reach(&server.engine, log).await;
-            // Their first absence is not believed.
-            server.engine.discard_orphans(&live, begun + round * Duration::from_secs(10));
-            let store = &server.engine.shared.store;
-            left.push((store.hidden().unwrap(), store.garbage().unwrap()));
+    let mut later = begun;
+    loop {
+        servers.iter().for_each(|server| server.begun.lock().clear());
+        let live: Vec<u128> = servers.iter().map(|server| server.origin).collect();
+        // The first absence of a server is not believed.
+        for _ in 0..3 {
+            later += Duration::from_secs(10);
+            for server in &*servers {
+                reach(&server.engine, log).await;
+                server.engine.discard_of_absent(&live, later);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        if left.iter().all(|(hidden, garbage)| hidden.is_empty() && garbage.is_empty()) {
+        let mut left = 0;
+        for _ in 0..servers.len() {
+            let (dir, of_server) = servers.remove(0).stop().await;
+            left += of_server;
+            servers.push(Server::start_in(dir, log, origin));
+        }
+        if left == 0 {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(30), "{left:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert!(begun.elapsed() < Duration::from_secs(60), "{left} are left");
     }
 }
 
@@ -170,7 +211,7 @@ async fn hashes(server: &Engine, collection: u8) -> Vec<(DocumentId, Hash)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_through_other_servers_are_not_lost_by_a_reindex() {
     let (log, mut origin) = (TestLog::default(), 0);
-    let servers = three(&log, &mut origin).await;
+    let mut servers = three(&log, &mut origin).await;
     let job = servers[0].engine.begin_reindex(&name(0), change()).await.unwrap();
     let again = servers[1].engine.begin_reindex(&name(0), change()).await.err();
     assert!(matches!(&again, Some(EngineError::ReindexedBy { server, .. }) if server == "s1"), "{again:?}");
@@ -188,17 +229,21 @@ async fn writes_through_other_servers_are_not_lost_by_a_reindex() {
         let refused = server.engine.mark(&name(0), vec![(mark(3, 4), 9)]).await;
         assert!(matches!(refused, Err(EngineError::Switching(_))), "{refused:?}");
     }
-    // A write for the old collection that comes into the log after the end.
-    let old = servers[2].engine.find(&name(0)).unwrap();
+    // A mark for the old collection that comes into the log after the end.
+    let slow = log.of_one();
+    let late = Server::start(&slow, &mut origin);
+    reach(&late.engine, &log).await;
+    slow.holds.send_replace(true);
     job.finish().await.unwrap();
-    let late = servers[2].engine.command(|reply| Command::ChangeMarks {
-        collection: old,
-        change: super::super::marks::MarkChange::Add(vec![(mark(3, 4), 9)]),
-        reply,
-        permits: Vec::new(),
-    });
-    let late = late.await;
-    assert!(matches!(late, Err(EngineError::Switching(_))), "{late:?}");
+    let of = name(0);
+    let marked = late.engine.mark(&of, vec![(mark(3, 4), 9)]);
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        slow.holds.send_replace(false);
+    };
+    let (marked, ()) = futures::future::join(marked, end).await;
+    assert!(matches!(marked, Err(EngineError::Switching(_))), "{marked:?}");
+    servers.push(late);
     // A server that has not applied the end would write to the old collection.
     reach(&servers[1].engine, &log).await;
     let stored = write(&servers[1].engine, 0, vec![put(201, 77, None, None)]).await.unwrap();
@@ -220,9 +265,8 @@ async fn writes_through_other_servers_are_not_lost_by_a_reindex() {
         reach(&server.engine, &log).await;
         assert_eq!(hashes(&server.engine, 0).await, expected);
         assert_eq!(state(&server.engine).await, state(&servers[0].engine).await);
-        digests::check(&server.engine.shared.store).unwrap();
     }
-    discard_all(&servers, &log).await;
+    discard_all(&mut servers, &log, &mut origin).await;
     for server in servers {
         server.engine.close(Duration::from_secs(5)).await;
     }
@@ -241,25 +285,26 @@ async fn one_of_two_restores_of_a_name_wins_and_the_other_leaves_nothing() {
     // In the middle of the work of a server it restarts, another one reads the whole log, and one copies.
     begin(&servers[0], 0, 3).await;
     reach(&servers[1].engine, &log).await;
-    assert_eq!(servers[1].engine.shared.store.hidden().unwrap().len(), 2);
     let restarted = servers.remove(0).restart(&log, &mut origin).await;
     servers.push(restarted);
     servers.push(Server::start(&log, &mut origin));
     let copied = copy_of(&servers[0], &log, &mut origin).await;
     servers.push(copied);
-    for server in &servers {
+    for _ in 0..servers.len() {
+        let server = servers.remove(0);
         reach(&server.engine, &log).await;
-        assert_eq!(server.engine.shared.store.hidden().unwrap().len(), 2);
         assert_eq!(hashes(&server.engine, 1).await, hashes(&server.engine, 0).await);
+        let (dir, left) = server.stop().await;
+        assert_eq!(left, 2, "every server has the beginning of a restore and of a reindex");
+        servers.push(Server::start_in(dir, &log, &mut origin));
     }
-    discard_all(&servers, &log).await;
+    discard_all(&mut servers, &log, &mut origin).await;
     restore(&servers[3].engine, 1, 3).await.unwrap();
     reindex(&servers[2].engine, 0).await.unwrap();
     for server in &servers {
         reach(&server.engine, &log).await;
         assert_eq!(server.engine.collections().unwrap().len(), 3);
         assert_eq!(state(&server.engine).await, state(&servers[0].engine).await);
-        digests::check(&server.engine.shared.store).unwrap();
     }
     for server in servers {
         server.engine.close(Duration::from_secs(5)).await;
@@ -271,25 +316,28 @@ async fn one_of_two_restores_of_a_name_wins_and_the_other_leaves_nothing() {
 async fn what_the_log_did_not_take_is_discarded_later() {
     let (log, mut origin) = (TestLog::default(), 0);
     let servers = three(&log, &mut origin).await;
+    create(&servers[0].engine, 1).await.unwrap();
     log.loses_answers.store(true, Ordering::SeqCst);
-    let known = servers[0].engine.find(&name(0)).unwrap();
-    let record = record_of(CollectionId(0), &name(3), &known.settings(), 7);
-    let unknown = servers[0].engine.access().begin(record.clone(), None).await;
+    let unknown = servers[0].engine.begin_reindex(&name(0), change()).await;
     log.loses_answers.store(false, Ordering::SeqCst);
     drop(unknown);
-    let begun = servers[0].engine.access().begin(record, None).await.unwrap();
+    let begun = servers[0].engine.begin_reindex(&name(1), change()).await.unwrap();
     log.fails.store(true, Ordering::SeqCst);
     drop(begun);
     tokio::time::sleep(Duration::from_millis(100)).await;
     log.fails.store(false, Ordering::SeqCst);
     let since = Instant::now();
-    for server in &servers {
-        while !server.engine.shared.store.hidden().unwrap().is_empty() {
-            assert!(since.elapsed() < Duration::from_secs(30), "the appender tries again every five seconds");
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    for server in &servers[1..] {
+        for known in server.engine.collections().unwrap() {
+            while server.engine.reindexed_by(known.id).is_some() {
+                assert!(since.elapsed() < Duration::from_secs(30), "it is tried again every five seconds");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
     }
+    tokio::time::sleep(Duration::from_millis(100)).await;
     for server in servers {
-        server.engine.close(Duration::from_secs(5)).await;
+        reach(&server.engine, &log).await;
+        assert_eq!(server.stop().await.1, 0);
     }
 }

@@ -9,14 +9,15 @@ use futures::future::ready;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::cluster_tests::settings;
 use super::hidden_tests::{begin, discard_all, reindex, restore};
 use super::in_tests::{
-    SKIP, Server, TestLog, change, create, delete, id, mark, name, open, pool, put, reach, state, write,
+    SKIP, Server, TestLog, change, create, delete, id, mark, name, open, pool, put, reach, settings, state,
+    write,
 };
 use super::*;
-use crate::{Condition, DuplicateRule, Operation, Outcome};
-use lookalike_hamming::Progress;
+use lookalike_engine::{
+    Condition, Digest, DuplicateRule, Engine, OpenError, Operation, Outcome, Progress, StateDigest,
+};
 use lookalike_hash::{DocumentId, Hash, KeepRule, SignatureShape, Width};
 use lookalike_log::Position;
 use lookalike_store::wait_until_closed;
@@ -79,7 +80,7 @@ async fn writes_in_the_log_that_the_store_does_not_take_have_an_unknown_outcome(
     let mut origin = 0;
     let mut server = Server::start_in(dir, &log, &mut origin);
     create(&server.engine, 1).await.unwrap();
-    let breaks = |server: &Server| *log.breaks.lock() = Some(Arc::clone(&server.engine.shared));
+    let breaks = |server: &Server| *log.breaks.lock() = Some(Arc::clone(&server.engine));
     breaks(&server);
     let written = write(&server.engine, 1, vec![put(1, 1, None, None)]).await;
     assert!(matches!(written, Err(EngineError::Unknown(_))), "{written:?}");
@@ -317,7 +318,8 @@ proptest! {
                     servers.insert(*at, changed);
                 }
             }
-            discard_all(&servers, &log).await;
+            servers.iter().for_each(|server| compare(&server.engine, &mut noted));
+            discard_all(&mut servers, &log, &mut origin).await;
             // An entry at a time when every document that expires has expired.
             tokio::time::sleep(Duration::from_millis(200)).await;
             servers[0].engine.pass_time();
@@ -327,7 +329,6 @@ proptest! {
             for server in &servers {
                 reach(&server.engine, &log).await;
                 compare(&server.engine, &mut noted);
-                digests::check(&server.engine.shared.store).unwrap();
                 let own = server.engine.digests().borrow().iter().map(|one| one.position).collect();
                 common = Some(common.map_or_else(|| BTreeSet::clone(&own), |common| &common & &own));
             }
@@ -337,7 +338,7 @@ proptest! {
                 assert_eq!(state(&server.engine).await, expected);
             }
             for server in servers {
-                server.engine.close(Duration::from_secs(5)).await;
+                assert_eq!(server.restart(&log, &mut origin).await.stop().await.1, 0);
             }
         });
     }
