@@ -248,8 +248,8 @@ mod tests {
         }
     }
 
-    /// The bytes are those of plain values in the order of `docs/formats.md`: entries of a log must be read by
-    /// servers of another version.
+    /// The bytes are those of plain values in the order of `docs/formats.md`: servers of other versions read
+    /// the entries of a log.
     #[test]
     fn commands_have_the_documented_bytes_and_are_read_again() {
         let (id, name) = (|text: &str| DocumentId::new(text).unwrap(), CollectionName::new("news").unwrap());
