@@ -263,11 +263,12 @@ fn the_dictionaries_of_the_console_have_the_same_keys() {
     assert!(unused.is_empty(), "no module uses {unused:?}");
 }
 
-/// Items that only tests and benchmarks call: they choose layouts and plans that the index chooses by itself.
-/// `pairs_within` is the engine of finding all pairs of a corpus. `simhash_of` hashes words with the weights
+/// Items that only tests and benchmarks call: they choose forms, layouts and plans that the index chooses by
+/// itself. `pairs_within` is the engine of finding all pairs of a corpus. `simhash_of` hashes words with the weights
 /// that golden lists of another program have. The others are for programs that use a crate without all of
 /// its features.
-const FOR_TESTS: [&str; 7] = [
+const FOR_TESTS: [&str; 8] = [
+    "in_form",
     "with_layouts_from",
     "within_radii",
     "pairs_within",

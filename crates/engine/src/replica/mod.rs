@@ -1,8 +1,8 @@
 //! A replica: its commands have one order that all servers share, and each server applies them in it.
 //!
 //! The state of a server is a function of the commands up to its position (state-machine replication). A
-//! command has everything that its effect depends on besides the state before it: times, ids, defaults. So all
-//! servers decide each operation equally, also `unless`, and no server asks another.
+//! command has everything that its effect depends on besides the state before it: times, ids, defaults. So
+//! all servers decide each operation equally, also `unless`, and no server asks another.
 //!
 //! ```text
 //! callers ─▶ Submitted ─▶ Order ─▶ Turns ─▶ writer ─▶ callers

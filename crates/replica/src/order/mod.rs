@@ -67,7 +67,8 @@ impl Order for LogOrder {
         Box::pin(async move {
             let follower = Arc::clone(&self);
             let follower = tokio::spawn(async move {
-                // Until the engine closes, the log cannot be followed any further, or an entry cannot be read.
+                // Until the engine closes, the log cannot be followed any further, or an entry cannot be
+                // read.
                 tokio::select! {
                     () = follower.follow(&turns) => {}
                     () = follower.closing.notified() => {}
