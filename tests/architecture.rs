@@ -264,9 +264,9 @@ fn the_dictionaries_of_the_console_have_the_same_keys() {
 }
 
 /// Items that only tests and benchmarks call: they choose forms, layouts and plans that the index chooses by
-/// itself. `pairs_within` is the engine of finding all pairs of a corpus. `simhash_of` hashes words with the weights
-/// that golden lists of another program have. The others are for programs that use a crate without all of
-/// its features.
+/// itself. `pairs_within` is the engine of finding all pairs of a corpus. `simhash_of` hashes words with the
+/// weights that golden lists of another program have. The others are for programs that use a crate without
+/// all of its features.
 const FOR_TESTS: [&str; 8] = [
     "in_form",
     "with_layouts_from",
