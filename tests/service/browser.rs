@@ -202,9 +202,13 @@ async fn configured_origins_get_the_headers_that_browsers_need() {
         ("access-control-request-headers", "content-type,x-api-key"),
     ];
     // The methods of a route are no secret.
-    for (path, methods) in [("/documents", "GET,POST,HEAD,OPTIONS"), ("/batch/similar", "POST,OPTIONS")] {
+    let expected = [("/documents", "GET HEAD OPTIONS POST"), ("/batch/similar", "OPTIONS POST")];
+    for (path, methods) in expected {
         let (status, headers, _) = request_with(&server, Method::OPTIONS, path, &[], "").await;
-        assert_eq!((status, list(&headers, "allow").as_str()), (StatusCode::NO_CONTENT, methods));
+        let allow = list(&headers, "allow");
+        let mut allowed: Vec<&str> = allow.split(',').collect();
+        allowed.sort_unstable();
+        assert_eq!((status, allowed.join(" ").as_str()), (StatusCode::NO_CONTENT, methods));
         let (status, headers, _) = request_with(&server, Method::TRACE, path, &[], "").await;
         assert!(status.is_client_error() && !headers.contains_key("etag"), "{status}");
     }

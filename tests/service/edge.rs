@@ -294,7 +294,6 @@ async fn malformed_requests_get_an_answer() {
             501,
             "unknown_transfer_coding",
         ),
-        ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec(), 505, "http_version"),
         ("chunked and then not", post("transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"), 400, ""),
         (
             "a chunk whose size is no number",

@@ -41,7 +41,7 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
     match serde_path_to_error::deserialize::<_, T>(deserializer) {
         Ok(_) => Problem::new(Code::MalformedRequest, "the query string cannot be read"),
         Err(error) => {
-            let (name, said) = (error.path().to_string(), error.inner().to_string());
+            let (name, said) = (error.path().to_string(), in_json(&error.inner().to_string()));
             Problem::parameter(code_of(&said), field_name(&said).unwrap_or(&name), said.clone())
         }
     }
@@ -97,6 +97,7 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         let pointer = pointer(error.path());
         let inner = error.into_inner();
         let (said, place) = told(bytes, &inner);
+        let said = in_json(&said);
         if !inner.is_data() {
             return malformed(&said, place);
         }
@@ -130,13 +131,30 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter().map(segment).collect()
 }
 
-/// What to write instead, if quotation marks make the difference.
+const WHOLE: &str = "a whole number, 0 or more";
+const NUMBER: &str = "a number";
+
+/// A message with the kinds of JSON in place of those of Rust.
+fn in_json(said: &str) -> String {
+    match said.rsplit_once("expected ") {
+        Some((before, "u8" | "u16" | "u32" | "u64" | "usize")) => format!("{before}expected {WHOLE}"),
+        Some((before, "f32" | "f64")) => format!("{before}expected {NUMBER}"),
+        Some((before, "i32" | "i64")) => format!("{before}expected a whole number"),
+        Some((before, kind)) if kind.starts_with("struct ") || kind.starts_with("enum ") => {
+            format!("{before}expected an object")
+        }
+        _ => said.to_owned(),
+    }
+}
+
+/// What to write instead, if quotation marks make the difference, or where the form of the body stands.
 fn way_out(said: &str) -> &'static str {
     let expects = |kinds: &[&str]| kinds.iter().any(|kind| said.ends_with(kind));
+    if said.starts_with("missing field") || expects(&["an object", "a map", "an array", "a sequence"]) {
+        return "; /docs has the form of each body";
+    }
     match said.strip_prefix("invalid type: ").and_then(|rest| rest.split(' ').next()) {
-        Some("string") if expects(&["u8", "u32", "u64", "usize", "f32", "f64", "a boolean"]) => {
-            ": write it without quotation marks"
-        }
+        Some("string") if expects(&[WHOLE, NUMBER, "a boolean"]) => ": write it without quotation marks",
         Some("integer" | "floating") if expects(&["a string"]) => ": write it between quotation marks",
         _ => "",
     }

@@ -11,6 +11,7 @@
 use std::io::Write;
 use std::sync::LazyLock;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -30,7 +31,9 @@ const BESIDE: &str = "/console/";
 
 /// The page and its files.
 pub(super) fn routes(all: Routes) -> Routes {
-    all.pages(PATH, &[PATH, "/console/{*file}"], get(page))
+    const FILES: &str = "/console/{*file}";
+    let pages = Router::new().route(PATH, get(page)).route(FILES, get(page));
+    all.pages(PATH, &[PATH, FILES], pages)
 }
 
 async fn page(request: Request) -> Response {

@@ -5,7 +5,7 @@ use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, get_service};
+use axum::routing::get;
 use http_body::Body as _;
 use utoipa_axum::routes;
 use utoipa_swagger_ui::{Config, SwaggerUi};
@@ -46,7 +46,7 @@ pub(super) fn routes(all: Routes) -> Routes {
         .of_server(any, routes!(key))
         .of_server(Need::Nothing, routes!(contract))
         .of_server(Need::Nothing, routes!(contract_json))
-        .pages(DOCS, &[DOCS, "/docs/", "/docs/{*file}"], get_service(pages()))
+        .pages(DOCS, &[DOCS, DOCS_ERRORS, "/docs/", "/docs/{*rest}"], pages())
 }
 
 /// Returns 200 while the process runs.
@@ -200,7 +200,7 @@ async fn contract_json() -> Response {
 
 /// The documentation pages. They load everything from this process: the external validator of Swagger is
 /// turned off.
-fn pages() -> Router {
+fn pages() -> Router<State> {
     let config = Config::from(CONTRACT_JSON).validator_url("none").try_it_out_enabled(true);
     let pages = Router::from(SwaggerUi::new(DOCS).config(config)).route(DOCS_ERRORS, get(errors));
     pages.layer(map_response(browser::page)).layer(from_fn(with_body))

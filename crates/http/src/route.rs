@@ -11,7 +11,6 @@ use std::sync::LazyLock;
 
 use axum::Router;
 use axum::http::Method;
-use axum::routing::MethodRouter;
 use foldhash::fast::RandomState;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::UtoipaMethodRouter;
@@ -147,13 +146,13 @@ impl Routes {
         mut self,
         label: &'static str,
         paths: &[&'static str],
-        handlers: MethodRouter<State>,
+        pages: Router<State>,
     ) -> Routes {
         for &path in paths {
             let operations = vec![(Method::GET, Need::Nothing.into())];
             self.rules.insert(path, Rule { label, operations });
-            self.router = self.router.route(path, handlers.clone());
         }
+        self.router = self.router.merge(pages);
         self
     }
 
