@@ -177,7 +177,7 @@ fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }
 
-/// The same text with control characters escaped, except line breaks and tabs.
+/// A text with control characters escaped, except line breaks and tabs.
 fn printable(text: &str) -> Cow<'_, str> {
     let is_control = |character: char| {
         // Those that change the direction of the text hide what a name is.

@@ -240,7 +240,7 @@ async fn ratio_of_catching_up_and_a_restore() {
         catches.push(count as f64 / since.elapsed().as_secs_f64());
         assert!(!replicas.server(2).log().contains("the data of another server is copied"));
         replicas.stop(2);
-        // The same start with nothing to catch up with.
+        // A start with nothing to catch up with.
         let since = Instant::now();
         replicas.restart(2).await;
         starts.push(since.elapsed().as_secs_f64());

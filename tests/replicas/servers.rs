@@ -37,7 +37,7 @@ impl Replicas {
         Replicas::start_with(servers, &[]).await
     }
 
-    /// The same with settings of all servers, as variables.
+    /// Replicas with settings of all servers, as variables.
     pub async fn start_with(servers: usize, variables: &[(&'static str, &'static str)]) -> Replicas {
         let here = Place::loopback();
         Replicas::start_at(&vec![here.clone(); 3], &vec![here; servers], variables, BINARY.as_ref()).await
@@ -86,7 +86,7 @@ impl Replicas {
         self.servers[at] = Some(started.unwrap_or_else(|ended| panic!("{ended:?}")));
     }
 
-    /// The same, and does not wait until it is ready, but until it has started.
+    /// Starts a server again, and waits until it has started, not until it is ready.
     pub async fn restart_in_any_state(&mut self, at: usize) {
         assert!(self.servers[at].is_none(), "server {at} runs");
         let started = Server::launch_with_fault(self.command(at, self.dirs[at].path())).await;

@@ -24,7 +24,7 @@ fn expected(stored: &BTreeMap<String, Known>, by_number: bool, k: u32) -> BTreeM
     expected_with(stored, by_number, k, &Marks::new())
 }
 
-/// The same with marks.
+/// The expected clusters with marks.
 fn expected_with(
     stored: &BTreeMap<String, Known>,
     by_number: bool,

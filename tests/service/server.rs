@@ -78,7 +78,7 @@ pub fn serve(data: &Path, variables: &[(&str, &str)]) -> Command {
     serve_as(BINARY.as_ref(), "127.0.0.1:0", data, variables)
 }
 
-/// The same with another program and address.
+/// The command of a server with another program and address.
 pub fn serve_as(program: &Path, listen: &str, data: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = command_of(program, &["serve", "--listen", listen, "--data", data.to_str().unwrap()]);
     // No load balancer has to notice the shutdown, so that the server can stop at once.

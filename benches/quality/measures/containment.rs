@@ -84,7 +84,7 @@ fn is_in(own: &HashSet<u64>, of: &HashSet<u64>) -> bool {
     shared >= LEAST.min(own.len()).max(1) && shared as f64 >= SHARE * own.len() as f64
 }
 
-/// The same for sampled grams, by the estimate that lookups use.
+/// Whether sampled grams share passages, by the estimate that lookups use.
 fn has_passages(own: &[Gram], of: &[Gram]) -> bool {
     let others: HashSet<u64> = of.iter().map(|gram| gram.hash).collect();
     let shared = own.iter().filter(|gram| others.contains(&gram.hash)).count();

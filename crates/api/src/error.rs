@@ -204,27 +204,27 @@ impl Problem {
         }
     }
 
-    /// The same for a write that may or may not be stored.
+    /// The error of a write that may or may not be stored.
     pub fn with_unknown_outcome(self) -> Problem {
         Problem { outcome: Some("unknown"), ..self }
     }
 
-    /// The same for a write that was not begun.
+    /// The error of a write that was not begun.
     pub fn with_no_effect(self) -> Problem {
         Problem { outcome: Some("not_applied"), ..self }
     }
 
-    /// The same as the answer of `/readyz`, with status 503 for every code.
+    /// The answer of `/readyz`, with status 503 for every code.
     pub fn of_readiness(self) -> Problem {
         Problem { is_unavailable: true, ..self }
     }
 
-    /// The same, and closes the connection.
+    /// An error after which the connection is closed.
     pub fn ending_connection(self) -> Problem {
         Problem { ends_connection: true, ..self }
     }
 
-    /// The same for a request that may succeed after this time.
+    /// The error of a request that may succeed after this time.
     pub fn retry_in(self, wait: Duration) -> Problem {
         Problem { retry_after: Some(wait.as_secs() + 1), ..self }
     }
@@ -243,7 +243,7 @@ impl Problem {
         Problem { errors: vec![field], ..Problem::new(code, detail) }
     }
 
-    /// The same for an error in the part of the body at the JSON pointer `place`.
+    /// An error in the part of the body at the JSON pointer `place`.
     pub fn within(mut self, place: &str) -> Problem {
         if self.errors.is_empty() {
             return Problem::field(self.code, place, self.detail);
@@ -254,12 +254,12 @@ impl Problem {
         self
     }
 
-    /// The same for an error in one of several queries.
+    /// An error in one of several queries.
     pub fn of_query(self, at: usize) -> Problem {
         self.within(&format!("/queries/{at}"))
     }
 
-    /// The same for a request whose fields are parameters of the query string.
+    /// The error of a request whose fields are parameters of the query string.
     pub fn in_query(mut self) -> Problem {
         for field in &mut self.errors {
             field.parameter = field.pointer.take().map(|pointer| pointer.trim_start_matches('/').to_owned());

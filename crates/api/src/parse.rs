@@ -89,7 +89,7 @@ pub fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     read.map_or_else(|| parse_tracked(bytes), Ok)
 }
 
-/// The same with the place of the error, which is slower; for a text that cannot be parsed.
+/// [`parse`] that finds the place of the error, which is slower; for a text that cannot be parsed.
 #[cold]
 fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);

@@ -1,4 +1,4 @@
-//! The same decisions in bounded memory: the kept documents are held in parts, one after the other.
+//! The decisions of `kept` in bounded memory: the kept documents are held in parts, one after the other.
 //!
 //! A round holds kept documents until they take the memory that is allowed. The documents that follow are
 //! compared with them: a document that is near is dropped, and the others are decided in the next round,

@@ -29,7 +29,6 @@ const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// The minimum rate of a client in bytes per second, once that time is used up.
 const MIN_RATE: u64 = 256 << 10;
 
-/// A message in the channel.
 enum Message {
     Bytes(Bytes),
     /// The end of the backup. A channel that closes without it was cut off.

@@ -42,7 +42,7 @@ pub struct CollectionChange {
     pub default_profile: ProfileFacts,
     /// The distance that queries use by default.
     pub k: Option<u32>,
-    /// The same as a similarity of signatures, 0 to 1; an alternative to `k`.
+    /// The similarity of signatures, 0 to 1, that sets `k`; an alternative to `k`.
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
@@ -129,9 +129,9 @@ impl CollectionChange {
         }
     }
 
-    /// The settings of a collection whose fingerprints are made again: those that the change names, and
-    /// otherwise those that it has. A distance of another profile means nothing, so it is then that of the
-    /// new profile, also for clusters.
+    /// The settings after a reindex: those that the change names, otherwise the current ones. Distances of
+    /// two profiles are not comparable: if the profile changes, `k` and that of clusters are those of the new
+    /// one.
     ///
     /// # Errors
     /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
@@ -233,7 +233,7 @@ fn bands(shape: Option<SignatureShape>) -> String {
     shape.map_or_else(|| "no bands".to_owned(), |shape| format!("{} bands of {}", shape.bands, shape.rows))
 }
 
-/// The first setting in which documents made for one collection do not fit another, with both values.
+/// The first setting because of which documents made for one collection do not fit another, with both values.
 pub(super) fn differing(
     stored: &CollectionSettings,
     wanted: &CollectionSettings,

@@ -50,7 +50,7 @@ pub struct ClusterQuery {
     pub order: ClusterOrder,
     /// The least size.
     pub min_size: u64,
-    /// Those after the one of this size and number.
+    /// Only clusters after the one with this size and number.
     pub after: Option<(u64, u64)>,
     /// The most clusters in the answer.
     pub limit: usize,
@@ -133,7 +133,7 @@ impl Engine {
         Ok(self.placements(collection, slice::from_ref(id))?.pop().flatten())
     }
 
-    /// The same for several documents, in their order and from one view.
+    /// The clusters of several documents, in their order and from one view.
     ///
     /// # Errors
     /// [`EngineError::Store`].
@@ -295,7 +295,7 @@ pub(super) fn represents(
 struct Source {
     hash: Hash,
     distance: u32,
-    /// Those that were read.
+    /// Ranks that were read and not yet taken.
     read: VecDeque<Rank>,
     /// Whether there may be more, and the rank before which they are.
     #[allow(clippy::option_option, reason = "no more, more from the beginning, or more from a rank")]
@@ -314,8 +314,8 @@ impl Source {
     }
 }
 
-/// The first members of a cluster in the order of their ranks, after a rank, and their distances. They are in
-/// the order in which they come from the copies that the cluster has.
+/// The first members of a cluster in the order of their ranks, after a rank, and their distances. The copies
+/// in the cluster are merged for this.
 fn members(
     clusters: &Clusters<'_, '_>,
     number: u64,

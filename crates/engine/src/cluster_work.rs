@@ -48,7 +48,7 @@ impl ClusterWork {
         !self.unfinished.is_empty() && (self.is_paused || !writable)
     }
 
-    /// There is free space again.
+    /// Lets tasks run again, because there is free space.
     pub(super) fn resume(&mut self) {
         self.is_paused = false;
     }
@@ -143,8 +143,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Takes the stored state of the clusters that a batch changes, after its commit or after that failed:
-    /// whether tasks are left, and which hashes no representative has.
+    /// Reads the stored state of the clusters that a batch changes, after its commit succeeded or failed:
+    /// whether tasks are left, and which hashes have no representative.
     pub(super) fn clusters_after_commit(&mut self) {
         let shared = Arc::clone(&self.shared);
         let view = shared.store.view();

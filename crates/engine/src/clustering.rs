@@ -79,7 +79,7 @@ fn at(rank: &Rank) -> (u64, u64) {
 }
 
 impl<'p, 'a> Clustering<'p, 'a> {
-    /// Nothing has changed yet.
+    /// The stored clusters and their first tasks, without changes.
     pub(super) fn new(
         plan: &'p Plan<'a>,
         collection: &'p Collection,
@@ -234,7 +234,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
         Ok(())
     }
 
-    /// Whether copies are one document that is marked itself, so that it is near to no other one.
+    /// Whether copies are one document that is marked itself, and so near to no other one.
     fn is_apart(&self, of: &CopiesOf) -> Result<bool, StoreError> {
         of.marked.as_ref().map_or(Ok(false), |id| self.marks.has(id))
     }

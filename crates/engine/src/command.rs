@@ -98,7 +98,7 @@ pub(super) enum HiddenWork {
         target: CollectionId,
         is_frozen: bool,
     },
-    /// Make it visible; in place of another one with the settings that this change gives to that one.
+    /// Make it visible. If it replaces a collection, its settings are those of that one after this change.
     Finish {
         #[serde(with = "stored")]
         target: CollectionId,
@@ -112,8 +112,8 @@ pub(super) enum HiddenWork {
 }
 
 impl HiddenWork {
-    /// Whether it waits while the log has little space left: that which needs space, and that after which
-    /// writes are refused until the rest is done.
+    /// Whether it waits while the log has little space left: work that needs space, and the freeze, after
+    /// which writes are refused until the rest is done.
     pub(super) fn needs_space(&self) -> bool {
         use HiddenWork::{Fill, Freeze, Mark};
         matches!(self, Fill(_) | Mark { .. } | Freeze { is_frozen: true, .. })
@@ -146,7 +146,7 @@ impl Command {
     }
 }
 
-/// A command as a log stores it: it can be written and read, and says nothing else.
+/// A command as a log stores it: it can be written and read, and is otherwise opaque.
 #[derive(Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Payload(pub(super) Command);
@@ -166,7 +166,7 @@ pub(super) enum Done {
     Count(usize),
     /// A hidden collection, which is to be filled.
     Begun(Arc<Collection>),
-    /// There is nothing to say.
+    /// The command has no result.
     Nothing,
     /// There is no such collection any more.
     Missing,

@@ -96,7 +96,7 @@ impl Writer {
         self.shared.planned.store(self.last.0, Ordering::SeqCst);
     }
 
-    /// Same as [`Writer::commit`], with the error for the client.
+    /// As [`Writer::commit`], with the error that the client gets.
     pub(super) fn commit_or_fail(
         &mut self,
         batch: Batch<'_>,

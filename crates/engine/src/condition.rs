@@ -21,9 +21,9 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// The version of a document with this place, time of writing, and hash. A document that is deleted and
-    /// created again has another place, or the place that an export states and a later time; each write of a
-    /// document has a later time than the one before, and a reindex makes another hash.
+    /// The version of a document with this place, time of writing, and hash. Each write of a document has a
+    /// later time than the one before, and a reindex makes another hash. A document that is deleted and
+    /// created again has another place, or the place that an export states and a later time.
     pub fn of_document(place: u64, written_ms: u64, hash: Hash) -> Version {
         let mut bytes = [place.to_le_bytes(), written_ms.to_le_bytes()].concat();
         hash.write_bytes(&mut bytes);

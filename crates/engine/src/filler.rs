@@ -120,7 +120,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Lets the collection that will be replaced accept no writes, or accept them again.
+    /// Makes the collection that will be replaced refuse writes, or accept them again.
     pub(super) async fn freeze(&self, is_frozen: bool) -> Result<(), EngineError> {
         self.step(HiddenWork::Freeze { target: self.target.id, is_frozen }).await
     }
@@ -130,7 +130,7 @@ impl Filler {
         mut self,
         change: Option<Box<CollectionChange>>,
     ) -> Result<CollectionInfo, EngineError> {
-        // Read before: an error afterwards would report what succeeded as failed.
+        // Read before the step: an error afterwards would report a success as a failure.
         let documents = self.access.shared.store.documents(self.target.id)?;
         self.step(HiddenWork::Finish { target: self.target.id, change }).await?;
         self.is_done = true;

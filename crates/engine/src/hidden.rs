@@ -1,15 +1,15 @@
 //! Hidden collections: they are filled while no query sees them, by a restore or by a reindex, and then get
 //! their name at once.
 //!
-//! The store lists the number of such a collection as that of a deleted one, so the next start of a single
-//! server removes it. Among replicas the same work is in the shared log, and each has the collection; there
-//! it survives restarts, and an entry discards it when the server that fills it is gone.
+//! The store lists their numbers as those of deleted collections, so the next start of a single server
+//! removes them. Among replicas the work is in the shared log, and every replica has the collection. It
+//! survives restarts there, and an entry of the log discards it when the server that fills it is gone.
 //!
 //! *Invariants*
 //! - Each kind of work is one commit, whose effect depends on the store and the work alone.
-//! - A hidden collection is in the registry never, and in every digest of a replica.
-//! - One that nobody fills any more is discarded: by the drop of its `Filler`, and among replicas again and
-//!   again until the log has the entry.
+//! - A hidden collection is never in the registry. The digests of a replica cover it.
+//! - A hidden collection that nobody fills any more is discarded when its `Filler` is dropped. Replicas retry
+//!   that until the log has the entry.
 //!
 //! *Absent*: who fills it (`filler`), and with what (`restore`, `reindex`).
 
@@ -36,9 +36,9 @@ const CERTAIN: Duration = Duration::from_secs(5);
 /// A hidden collection in memory.
 pub(super) struct Hidden {
     pub(super) record: HiddenRecord,
-    /// Another holder is a `Filler`, or an answer on its way to one.
+    /// Shared only with a `Filler`, or with an answer on its way to one.
     pub(super) collection: Arc<Collection>,
-    /// Since when its owner is absent from the list of servers, or the entry that discards it was wanted.
+    /// When its owner was first absent from the list of servers, or when it was last to be discarded.
     absent: Option<Instant>,
 }
 
@@ -89,7 +89,7 @@ impl HiddenCollections {
         found.map(|hidden| (hidden.record.owner, hidden.record.server.clone()))
     }
 
-    /// Those of this owner that nobody fills any more.
+    /// The collections of this owner that nobody fills any more.
     pub(super) fn unwanted(&self, owner: u128) -> Vec<CollectionId> {
         let hidden = self.0.lock();
         let unwanted = hidden
@@ -98,8 +98,8 @@ impl HiddenCollections {
         unwanted.map(|(id, _)| *id).collect()
     }
 
-    /// Those of other owners that are absent from the list of servers for some time. Each is returned once
-    /// in this time.
+    /// The collections of other owners that have been absent from the list of servers for [`CERTAIN`]. Each
+    /// is returned once in that time.
     pub(super) fn orphaned(&self, own: u128, live: &[u128], now: Instant) -> Vec<CollectionId> {
         let mut orphaned = Vec::new();
         for (id, hidden) in self.0.lock().iter_mut() {
@@ -187,7 +187,7 @@ impl Writer {
         self.commit_marks(plan, &collection, &changed, are_added)
     }
 
-    /// Lets the collection that a hidden one will replace accept no writes, or accept them again.
+    /// Makes the collection that a hidden one will replace refuse writes, or accept them again.
     fn freeze_source(&mut self, target: CollectionId, is_frozen: bool) -> Result<(), EngineError> {
         let shared = Arc::clone(&self.shared);
         let (mut record, collection) = shared.hidden.find(target)?;

@@ -147,8 +147,8 @@ impl Engine {
         Ok(Box::pin(async move { outcomes(answers, &shared).await }))
     }
 
-    /// Queues operations, on a replica as parts of the size of a command. Returns what each part will be
-    /// answered by.
+    /// Queues operations, on a replica as parts of the size of a command. Returns the receiver of the answer
+    /// to each part.
     async fn enqueue(
         &self,
         collection: Arc<Collection>,
@@ -168,7 +168,7 @@ impl Engine {
             let mut parts = parts(operations, most, size_of).into_iter().peekable();
             while let Some(operations) = parts.next() {
                 let (reply, answer) = oneshot::channel();
-                // The last part is done last.
+                // The last part is done last, so it holds the share of all.
                 let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
                 let collection = Arc::clone(&collection);
                 let write = Write { collection, operations, reply, permits, at_ms: None };

@@ -19,8 +19,8 @@
 //!
 //! # Locks
 //! They are taken in this order, and none is held across an `.await`: a collection's `pending_removals` and
-//! gate (`registry`), then the locks of `index`. A shard of the posting cache is locked last, for the time of
-//! one copy, or while its oldest block is emptied.
+//! gate (`registry`), then the locks of `hamming`. A shard of the posting cache is locked last, for the time
+//! of one copy, or while its oldest block is emptied.
 
 #![deny(unreachable_pub)]
 
@@ -158,7 +158,7 @@ pub struct EngineSettings {
 pub struct Engine {
     shared: Arc<Shared>,
     pool: CpuPool,
-    /// What the writer is told, or on a replica what the order is asked for.
+    /// Messages to the writer, or on a replica to the order.
     commands: mpsc::UnboundedSender<Message>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
@@ -169,7 +169,7 @@ pub struct Engine {
     /// Permits for lists of pairs.
     pairs: Arc<Semaphore>,
     incoming: PathBuf,
-    /// What a replica has; `None` for a single server.
+    /// The order and the identity of a replica; `None` for a single server.
     membership: Option<Membership>,
     /// The writer and the snapshot thread, and on a replica the task of its order; `None` after they are
     /// joined.

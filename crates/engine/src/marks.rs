@@ -140,7 +140,6 @@ impl LeftOut<'_, '_> {
     }
 }
 
-/// A change of marks.
 pub(super) enum MarkChange {
     /// Add these, each made at a time in milliseconds since 1970-01-01 UTC.
     Add(Vec<(Mark, u64)>),

@@ -142,7 +142,7 @@ struct Page<'a> {
     is_of_marked: bool,
     /// The positions of documents that were left out because of marks, as far as they may follow the page.
     marked: BTreeSet<(u32, DocumentId)>,
-    /// The number of those that precede its end.
+    /// The number of documents left out because of marks that precede the end of the page.
     marked_before: u64,
     work: Work,
 }

@@ -8,7 +8,7 @@
 //! hashes.
 //! The work is done in slices on the pool, so that other bulk work takes turns with it.
 //!
-//! *Absent*: how near hashes are found (`index/pairs`), similarity of texts.
+//! *Absent*: how near hashes are found (`hamming/pairs`), similarity of texts.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -122,7 +122,6 @@ impl<'a> Plan<'a> {
         self.soonest_ms
     }
 
-    /// Decides one operation.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,
@@ -178,7 +177,7 @@ impl<'a> Plan<'a> {
         Ok((!condition.holds(version)).then_some(Outcome::Refused(version)))
     }
 
-    /// The outcome of a document that may have been sent before, if one is stored under its id.
+    /// The outcome for a document that may have been sent before; `None` if none is stored under its id.
     fn repeated(&self, collection: &Collection, document: &Document) -> Result<Option<Outcome>, StoreError> {
         let Some(stored) = self.live_row(collection, &document.id)? else { return Ok(None) };
         let version = Version::of_document(stored.place, stored.written_ms, stored.hash);
@@ -365,7 +364,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The same with its digest.
+    /// The stored or planned document with its digest, expired or not.
     fn stored(
         &self,
         collection: &Collection,

@@ -17,9 +17,8 @@
 //! # Memory
 //! All collections share one capacity, which is approximate. Postings are packed in blocks: 33 bytes for a
 //! 64-bit hash and an id of 16 bytes. A hash table of their places takes half as much again, and nine tenths
-//! if evictions have filled it with the marks of removed places, so that it doubled. When the cache is full,
-//! the oldest block is emptied. An evicted posting is read from the store and cached again at its next
-//! lookup.
+//! if it has doubled because evictions filled it with tombstones. When the cache is full, the oldest block is
+//! emptied. An evicted posting is read from the store and cached again at its next lookup.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};

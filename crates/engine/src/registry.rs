@@ -50,7 +50,7 @@ pub struct Collection {
     pub(super) epoch: Epoch,
     /// The numbers of its marks.
     pub(super) marks: Counts,
-    /// What was asked of it and written to it since it was loaded.
+    /// Its queries and writes since it was loaded.
     pub traffic: Traffic,
     /// Set when another collection has taken its place: then its rows are removed after the last query.
     release: OnceLock<Release>,
@@ -84,7 +84,7 @@ impl Collection {
         Collection::new(record, index)
     }
 
-    /// The same as one that will replace the collection of its name, if `is_remade`.
+    /// If `is_remade`, a collection that will replace the one of its name.
     pub(super) fn remade(self, is_remade: bool) -> Collection {
         Collection { is_remade, ..self }
     }

@@ -1,4 +1,4 @@
-//! Forms in which values of other crates are in a stored command: `#[serde(with = "stored")]`.
+//! The forms of values of other crates in a stored command: `#[serde(with = "stored")]`.
 //!
 //! A form is checked when it is read. `docs/formats.md` documents the bytes.
 
@@ -107,7 +107,7 @@ impl<A: Stored, B: Stored> Stored for (A, B) {
     }
 }
 
-/// A lifetime that a change may name: whether it does, and which.
+/// The lifetime in a change: unchanged, none, or this one.
 pub(super) mod lifetime {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 

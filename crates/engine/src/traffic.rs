@@ -1,4 +1,5 @@
-//! What was asked of a collection, and written to it by clients of this server, since it was loaded.
+//! Counts of the queries on a collection, and of its documents that clients of this server wrote, since it
+//! was loaded.
 //!
 //! Each thread has its own counts of queries, because counting each query in shared memory would cause
 //! contention between the processors. Not here: metrics (`http/gauges`), and writes of other replicas.

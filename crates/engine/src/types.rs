@@ -139,11 +139,12 @@ pub struct Page {
 /// Which stored documents are near-duplicates of a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DuplicateRule {
-    /// Those within this distance.
+    /// Documents within this distance are near-duplicates.
     pub k: u32,
-    /// Those that contain at least this share of the new one, 0 to 1.
+    /// Documents that contain at least this share of the new one are too, 0 to 1.
     pub containment: Option<f64>,
-    /// Whether the new one replaces them if it ranks before all of them by the rule of the clusters.
+    /// Whether the new one replaces its near-duplicates if it ranks before all of them by the rule of the
+    /// clusters.
     pub replaces: bool,
 }
 
@@ -300,7 +301,7 @@ pub struct PassageAnswer {
     pub matches: Vec<Match>,
     /// The grams of the text that are boilerplate: too many documents have them.
     pub boilerplate: HashSet<u64>,
-    /// What would be matches without marks.
+    /// Documents that would be matches without marks.
     pub marked: Vec<Match>,
 }
 

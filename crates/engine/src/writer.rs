@@ -2,7 +2,7 @@
 //! them.
 //!
 //! *Invariants*
-//! - 4: an acknowledgement is sent after the group is durable, and no query shows a part of a group before.
+//! - 4: an acknowledgement is sent after the group is durable, and no query shows a part of a group earlier.
 //! - Operations are decided in the order in which they were queued, by one thread. Therefore `unless`
 //!   is atomic, for every k, without a lock.
 //! - After a failed commit the state of the disk is unknown. Nothing is written until the process is
@@ -44,7 +44,7 @@ const GRAMS_PER_OPERATION: usize = 8;
 /// Maximum number of rows of deleted collections that are removed between two groups.
 const SWEEP_ROWS: usize = 2_000;
 
-/// What the writer is told.
+/// A message to the writer.
 pub(super) enum Message {
     /// Operations on a collection.
     Write(Write),
@@ -183,7 +183,7 @@ impl Writer {
                 Message::Do(command, callers) => {
                     let done = self.execute(command);
                     if let Some(Ok(Done::Begun(target))) = callers.answer(done) {
-                        // Nobody is there to fill it.
+                        // Nobody waits to fill it.
                         let _ = self.abandon_hidden(target.id);
                     }
                     self.settle_some();

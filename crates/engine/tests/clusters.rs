@@ -40,7 +40,7 @@ impl Twin {
         self.put_at(id, hash, characters, number, 0);
     }
 
-    /// The same with a place in the order of arrival, if it is not 0.
+    /// Stores a document with this place in the order of arrival, or with the next one if it is 0.
     fn put_at(&mut self, id: &DocumentId, hash: Hash, characters: u64, number: f64, given: u64) {
         self.arrived += 1;
         let place = if given == 0 { ARRIVED + self.arrived } else { given };

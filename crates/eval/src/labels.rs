@@ -34,7 +34,7 @@ pub struct Labels {
 pub struct Judged {
     /// The share of the pairs found that is right; 1 if no pair is found.
     pub precision: f64,
-    /// The same if disputed pairs do not count.
+    /// The precision if disputed pairs do not count.
     pub precision_undisputed: f64,
     /// The share of all positive pairs that is found.
     pub recall: f64,

@@ -69,9 +69,9 @@ pub struct Measured {
     pub profile: &'static Profile,
     /// The right and wrong pairs at each k.
     pub curve: Curve,
-    /// The same for the pairs without a short text.
+    /// The curve for the pairs without a short text.
     curve_without_short: Curve,
-    /// The same by the second reading of the labels, if there are disputed pairs.
+    /// The curve by the second reading of the labels, if there are disputed pairs.
     pub second_reading: Option<Curve>,
     /// The quality if each text is looked up with its own k, if that depends on the text.
     pub at_own_k: Option<Judged>,

@@ -16,7 +16,7 @@ pub struct Skew {
     /// The probability that two distinct hashes have the same value in a block of 16 bits, averaged over
     /// all blocks, times 65,536. 1 for evenly distributed hashes.
     pub collision_factor: f64,
-    /// The same for the worst block.
+    /// The collision factor of the worst block.
     pub(crate) worst_block: f64,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct InUtf8<'a> {
     pub originals: Option<Originals>,
 }
 
-/// The same as [`in_utf8`], with the bytes of the file if they are kept.
+/// [`in_utf8`] with the bytes of the file if they are kept.
 pub(crate) fn with_originals<'a>(
     read: Reading<'a>,
     named: Option<&'static Encoding>,

@@ -63,7 +63,7 @@ impl Listing {
         if listing.problems.is_empty() { Ok(listing) } else { Err(Failure::all(&listing.problems)) }
     }
 
-    /// The same with the problems in place of an error.
+    /// [`Listing::of`] that lists the problems in place of an error.
     pub fn with_problems(arguments: &[PathBuf], takes: &dyn Fn(&Path) -> bool) -> Listing {
         let (mut listing, mut budget) = (Listing::default(), Budget::new());
         for argument in arguments {

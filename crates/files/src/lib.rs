@@ -147,7 +147,7 @@ pub fn unpacked(from: &(impl Opens + ?Sized), passed: &Arc<AtomicU64>) -> io::Re
     Ok(opened(from, passed)?.0)
 }
 
-/// The same with the places of the data in the file.
+/// [`unpacked`] with the places of the data in the file.
 pub fn opened(
     from: &(impl Opens + ?Sized),
     passed: &Arc<AtomicU64>,
@@ -156,7 +156,7 @@ pub fn opened(
     Ok(unpack(Box::new(counted), Packing::named(from.name())))
 }
 
-/// The same bytes, which `passed` counts.
+/// The bytes of `read`, which `passed` counts.
 pub fn counted<'a>(read: Reading<'a>, passed: &Arc<AtomicU64>) -> Reading<'a> {
     Box::new(BufReader::with_capacity(64 << 10, Counted(read, Arc::clone(passed))))
 }

@@ -38,7 +38,7 @@ impl Transcoded {
         self.originals.as_mut().map(|originals| originals.take(part.len()))
     }
 
-    /// The same for a line, whose line break is left out.
+    /// Takes the bytes of a line, without its line break.
     fn take_line(&mut self, line: &[u8]) -> Option<Bytes> {
         let mut line = self.take(line)?;
         if line.ends_with(&self.line_break) {

@@ -66,12 +66,12 @@ impl Packing {
         }
     }
 
-    /// The same of data that are read.
+    /// The packing of data that are read.
     pub(super) fn of_read(read: &mut Reading<'_>, named: Packing) -> Packing {
         read.fill_buf().map_or(named, |first| Packing::of_data(first, named))
     }
 
-    /// The same of a file.
+    /// The packing of a file.
     pub fn of_file(path: &Path) -> Packing {
         Packing::of_data(&first_bytes(path), Packing::named(path))
     }

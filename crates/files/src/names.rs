@@ -17,7 +17,7 @@ pub fn shown(path: &Path) -> String {
     shown_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// The same of a text that came from a file, such as an id or an address.
+/// A text that came from a file, such as an id or an address, with control characters escaped.
 pub fn shown_bytes(name: &[u8]) -> String {
     let mut shown = String::with_capacity(name.len());
     let escape = |shown: &mut String, bytes: &[u8]| {

@@ -71,7 +71,7 @@ impl<'a> Table<'a> {
         Table::of_rows(read, (named, usual), ROW_BYTES)
     }
 
-    /// The same with another limit on the bytes of a row; the buffer that is read ahead may exceed it.
+    /// [`Table::open`] with another limit on the bytes of a row; the buffer that is read ahead may exceed it.
     fn of_rows(
         mut read: Reading<'a>,
         (named, usual): (Option<u8>, Option<u8>),
@@ -99,7 +99,7 @@ impl<'a> Table<'a> {
         Ok(Table { rows, delimiter, names, header, lines_before, originals: None })
     }
 
-    /// The same table, whose rows have these bytes of the file.
+    /// The table with rows that have these bytes of the file.
     #[must_use]
     pub(crate) fn with_originals(mut self, mut originals: Option<Originals>) -> Table<'a> {
         if let Some(originals) = &mut originals {

@@ -232,7 +232,7 @@ pub(super) fn insert_new<W: Filed>(
     }
 }
 
-/// The same for buckets: each hash is inserted into all tables before the next one.
+/// Inserts hashes into buckets, each into all tables before the next one.
 fn insert_in_buckets<W: Filed>(layout: &Replaceable<Layout<W>>, hashes: &mut Vec<W>, pin: &mut Pin) {
     let (mut at, mut kept) = (0, 0);
     while at < hashes.len()

@@ -25,11 +25,11 @@ pub enum HashForm {
     /// Hexadecimal digits, the most significant first, all of them: `f776119227163845`.
     #[default]
     Hex,
-    /// The same after `0x`: `0xf776119227163845`. Zeros after `0x` may be left out in what is read.
+    /// Hexadecimal digits after `0x`: `0xf776119227163845`. Zeros after `0x` may be left out in what is read.
     Prefixed,
     /// The value as a decimal number without a sign: `17831459094038722629`.
     Decimal,
-    /// The same bits as a number in two's complement: `-615284979670828987`. Databases have such integers.
+    /// The bits as a decimal number in two's complement: `-615284979670828987`. Databases have such integers.
     Signed,
     /// The bytes, the least significant first, in base64 with padding: `RTgWJ5IRdvc=`.
     Base64,

@@ -323,7 +323,7 @@ fn answer_of(found: Found, shown: Shown) -> Response {
     written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, shown.stats, shown.form, text))
 }
 
-/// The same; a large answer is written on the pool.
+/// The answer to one query; a large one is written on the pool.
 async fn written_aside(state: &State, found: Found, shown: Shown) -> Result<Response, Problem> {
     Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, shown)).await?)
 }

@@ -28,9 +28,10 @@ pub struct Ask {
     pub by: By,
     /// The profile that made the hash or signature, as the client says.
     pub profile: Option<Box<str>>,
-    /// The distance; `None` for the collection's, or, if that is the profile's, for that of the text.
+    /// The distance; `None` for the collection's. If that is the profile's default, it is the one for the
+    /// text.
     pub k: Option<u32>,
-    /// The same as a similarity of signatures, from 0 to 1.
+    /// The distance as a similarity of signatures, from 0 to 1.
     pub threshold: Option<f64>,
     /// The maximum number of matches.
     pub limit: Option<usize>,

@@ -110,8 +110,8 @@ pub(super) type Job = jobs::Job<Measuring, Outcome>;
 
 /// How far a calibration is.
 pub(super) struct Measuring {
-    /// The collection. A reindex gives it another number, also one by another replica: then the
-    /// result is about a profile that the collection had.
+    /// The collection when the job began. After a reindex, also one by another replica, it has another
+    /// number: the result is then about an earlier profile.
     collection: CollectionId,
     pub(super) read: AtomicU64,
     to_read: u64,

@@ -10,7 +10,7 @@ use lookalike_wording::counted;
 pub struct Calibrated {
     /// The collection's settings: profile and k.
     pub present: (String, u32),
-    /// The collection for which k is chosen.
+    /// The assumed collection for which k is chosen.
     pub assumed: Assumed,
     /// The edits by which copies were made; none if the pairs to be found are marked.
     pub edits: Vec<String>,

@@ -119,7 +119,7 @@ impl Service {
                 }
             }
             let mut set = with_edits(&name, texts, seed);
-            // What holds for a text holds for its edited copy.
+            // The labels of a text are those of its edited copy.
             let copies: HashMap<u32, u32> = set.labels.positive.iter().copied().collect();
             let with_copy = |of: u32| std::iter::once(of).chain(copies.get(&of).copied());
             let pairs = labels.separated.iter().flat_map(|(a, b)| {

@@ -15,7 +15,8 @@ use lookalike_engine::{
 use lookalike_hash::{CollectionName, KeepRule, SignatureShape};
 use lookalike_text::fingerprint::{Banding, Profile, Profiles};
 
-/// The recall of a collection's bands at its threshold: the share of such pairs that must share a band.
+/// The recall of a collection's bands at its threshold: the share of pairs of that similarity that must share
+/// a band.
 const RECALL: f64 = 0.95;
 
 /// The range of the most documents that may have a gram before it is boilerplate. A lookup reads up to so
@@ -30,7 +31,7 @@ pub struct WantedCollection {
     pub profile: Option<String>,
     /// The distance that queries use by default.
     pub k: Option<u32>,
-    /// The same as a similarity of signatures, from 0 to 1.
+    /// The distance as a similarity of signatures, from 0 to 1.
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep for a second check, [`super::SKETCH_BYTES`]; 0
     /// for no sketch.

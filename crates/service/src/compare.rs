@@ -202,7 +202,7 @@ struct Subject {
     sketch: Option<Vec<u8>>,
 }
 
-/// What is known of a side.
+/// A side, with what is known of its text.
 struct Known {
     side: Side,
     text: Option<String>,

@@ -36,9 +36,9 @@ pub struct Offered {
     pub content: Content,
     /// The profile that made its hash or signature, as the client says.
     pub profile: Option<Arc<str>>,
-    /// The number of characters of its text, which the client does not send.
+    /// The number of characters of its text, if the client sends a hash in place of the text.
     pub characters: Option<u32>,
-    /// The sketch of its text, of which the client sends the hash.
+    /// The sketch of its text, if the client sends a hash in place of the text.
     pub sketch: Option<Vec<u8>>,
     /// Its metadata, a JSON object.
     pub metadata: Option<String>,
@@ -46,7 +46,7 @@ pub struct Offered {
     pub expires: Expires,
     /// Its place in the order of arrival, if it comes from an export.
     pub place: Option<u64>,
-    /// What else an export has of it.
+    /// What an export carries besides.
     pub exported: Option<Exported>,
     /// Whether its id follows from the key of a request that may be sent again.
     pub is_keyed: bool,
@@ -211,7 +211,7 @@ pub type Adding = BoxFuture<'static, Result<Vec<Result<Added, ServiceError>>, En
 /// When documents are stored.
 #[derive(Clone, Debug, Default)]
 pub struct StoreRule {
-    /// Not if a stored document is a near-duplicate by this measure.
+    /// Only if no stored document is a near-duplicate by this measure.
     pub unless: Option<DuplicateRule>,
     /// Only if this holds for the stored document with the same id.
     pub condition: Condition,
@@ -387,8 +387,8 @@ impl Service {
             let placements = if are_few {
                 place(&Cancel::default())
             } else {
-                // Thousands of reads would delay other requests. The documents are stored if they cannot be
-                // done.
+                // Thousands of reads would delay other requests. The documents are stored even if these reads
+                // fail.
                 pool.run(Patience::Bulk, place).await.unwrap_or_default()
             };
             let mut placements = placements.into_iter();

@@ -1,5 +1,5 @@
-//! What an export carries of a document besides its content: its time of writing, and, if its text is not
-//! kept, what was made from the text.
+//! Facts of a document in an export besides its content: when it was written, and, if its text is not kept,
+//! what was made from the text.
 //!
 //! A client states it, so it is checked as far as that is possible without the text. The time of writing is
 //! never in the future: a later one counts as now. A document that is stored already is written again, so
@@ -13,7 +13,7 @@ use lookalike_engine::{CollectionSettings, Row};
 use lookalike_hash::{CollectionName, Gram};
 use lookalike_text::features::{MAX_SAMPLED, is_sampled};
 
-/// What the server that exported a document had stored of it.
+/// Facts that the exporting server had stored of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// When it was last written, in milliseconds since 1970-01-01 UTC.
@@ -27,7 +27,8 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// What an export has of a row. What is made from a text is made again if the text is kept.
+    /// Takes these facts from a row. Those that are made from a text are left out if the text is kept: an
+    /// import makes them again.
     pub fn of(row: &mut Row) -> Exported {
         let written_ms = Some(row.written_ms);
         if row.text.is_some() {

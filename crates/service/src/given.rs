@@ -7,7 +7,7 @@ use lookalike_hash::Hash;
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::fingerprint::{Ballot, GivenFeature, Profile, Voted, WrongBallot};
 
-/// What the client gives for a vote, and the choices in place of those of the profile.
+/// Features or sums for a vote, and choices in place of those of the profile.
 #[derive(Clone, Debug, Default)]
 pub struct Given {
     /// The features.

@@ -1,8 +1,8 @@
 //! Jobs of collections: at most one of a kind for each collection, with its progress and its result.
 //!
 //! A job is known until the next one of its collection, until a request forgets it, or until the process
-//! ends. Whether it takes effect is decided once: either a request ends it before, and then it has none, or
-//! it begins to take effect, and then no request ends it any more.
+//! ends. Whether it takes effect is decided once. If a request ends it first, it has no effect; once it
+//! begins to take effect, no request ends it any more.
 //!
 //! *Absent*: the work itself, and how many jobs run at a time.
 
@@ -20,7 +20,7 @@ use lookalike_hash::CollectionName;
 /// Maximum number of jobs of a kind that are remembered. Of those that have ended, the oldest are removed.
 const MAX_JOBS: usize = 256;
 
-/// No request has ended the job, and it has had no effect that a request could not end.
+/// A request can still end the job.
 const RUNNING: u8 = 0;
 /// A request has ended the job.
 const CANCELLED: u8 = 1;

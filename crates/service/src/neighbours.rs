@@ -73,7 +73,7 @@ impl Service {
     fn named(&self, added: &Added, limit: usize) -> Result<Option<Neighbours>, ServiceError> {
         let (Outcome::Duplicate(of) | Outcome::Replaced(_, of)) = &added.outcome else { return Ok(None) };
         let mut matches: Vec<Match> = of.iter().take(limit.max(1)).cloned().collect();
-        // The ids matter more: they are not kept back because a disk does not answer.
+        // The ids matter more than the metadata: they are returned even if the disk fails.
         if let Err(error) = self.engine()?.add_metadata(&added.written_to, &mut matches) {
             tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
         }

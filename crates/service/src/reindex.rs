@@ -39,7 +39,7 @@ pub struct WantedReindex {
     pub profile: Option<String>,
     /// The distance that queries use by default.
     pub k: Option<u32>,
-    /// The same as a similarity of signatures, from 0 to 1.
+    /// The distance as a similarity of signatures, from 0 to 1.
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
@@ -179,7 +179,7 @@ impl Service {
         let engine = self.engine()?;
         let info = engine.collection(collection)?;
         let own = self.reindexes.of(&info);
-        // One that has ended here may be followed by one of another server.
+        // After a reindex of this server has ended, another server may run one.
         if !own.as_ref().is_some_and(|job| job.is_running())
             && let Some(server) = engine.reindexed_by(info.id)
         {
@@ -304,7 +304,7 @@ impl Service {
         self.follow_within(ATTEMPTS, job, filling, profile, changes).await
     }
 
-    /// The same with this number of attempts for which there may be no memory.
+    /// [`Service::follow`] with this number of attempts for which there may be no memory.
     async fn follow_within(
         &self,
         attempts: usize,
@@ -328,7 +328,7 @@ impl Service {
             let stored = signed.into_iter().map(|document| (document.id.clone(), Some(document)));
             let changed: Vec<_> = stored.chain(gone.into_iter().map(|id| (id, None))).collect();
             self.patiently(attempts, job, || filling.follow(changed.clone())).await?;
-            // They are the first of those that were asked for.
+            // The documents that were read are the first of these ids.
             ids.drain(from..from + count);
         }
         unfit.check()?;

@@ -23,7 +23,7 @@ pub struct Batch<'a> {
     differences: HashMap<CollectionId, Difference>,
 }
 
-/// What a batch changes in the content of a collection.
+/// The changes of a batch to the content of a collection.
 #[derive(Default)]
 struct Difference {
     documents: i64,
@@ -199,7 +199,7 @@ impl<'a> Batch<'a> {
         self.commit_telling(|| ())
     }
 
-    /// The same, but calls `before_visible` when the batch is durable and before a view can see it.
+    /// [`Batch::commit`] that calls `before_visible` when the batch is durable and before a view can see it.
     ///
     /// # Errors
     /// See [`Batch::commit`].

@@ -15,7 +15,7 @@ const CLEAR: u8 = 3;
 const SCAN: u8 = 4;
 const REGROUP: u8 = 5;
 
-/// The layout of the state. Before layout 2, every document had its cluster in its own record.
+/// The layout of the state. In layout 1 every document has its cluster in a record of its own.
 const STATE_LAYOUT: u8 = 2;
 
 pub(super) const DAMAGED: StoreError = StoreError::Damaged("cluster");
@@ -148,7 +148,7 @@ impl PartOf {
     }
 }
 
-/// What holds for the clusters of a collection as a whole.
+/// The state of the clusters of a collection as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterState {
     /// The number of the last new cluster.
@@ -187,7 +187,7 @@ impl ClusterState {
     }
 }
 
-/// Something that is left to do for the documents of a rank and after it.
+/// Work that is left for the documents of a rank and after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// Decide copies again.

@@ -343,7 +343,7 @@ impl<'v, 's> Clusters<'v, 's> {
         Ok(())
     }
 
-    /// Names another document with the hash as the representative of this cluster.
+    /// Makes another document with the hash the representative of this cluster.
     pub fn rename_representative(
         &mut self,
         hash: Hash,
@@ -394,7 +394,8 @@ impl<'v, 's> Clusters<'v, 's> {
         entries.iter().map(|(rank, value)| PartOf::read(rank, value)).collect()
     }
 
-    /// The same without changes, one after the other.
+    /// The stored parts of a cluster that others represent, in the order of their first ranks, without
+    /// changes.
     pub fn all_parts(&self, number: u64) -> impl Iterator<Item = Result<PartOf, StoreError>> + use<> {
         let prefix = self.key(MEMBER, &[&number.to_be_bytes()]);
         let range = (Bound::Included(prefix.clone()), Bound::Excluded(after_all(&prefix)));

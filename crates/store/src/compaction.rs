@@ -40,7 +40,7 @@ const AFTER_FULL: Duration = Duration::from_mins(1);
 /// The state that the thread keeps for each tree.
 #[derive(Clone, Copy, Default)]
 struct Memory {
-    /// The spare disk space with which the last compaction began that ran out of it, and when that was.
+    /// The spare disk space at the beginning of the last compaction that ran out of it, and when it ran out.
     short: Option<(u64, Instant)>,
     /// The version that the last compaction of the whole tree produced if nothing else changed the tree
     /// meanwhile, and the sequence number that the horizon must reach before another compaction can free

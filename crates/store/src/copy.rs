@@ -5,10 +5,10 @@
 //! the end       u32 0, number of writes as u64
 //! ```
 //!
-//! The entry with the position in the shared log is in the copy as any other: a store has it exactly if it
-//! has everything up to there. The history of the index is left out, and so the new store has no changes.
+//! The copy includes the position in the shared log, up to which it is complete. It leaves out the history of
+//! the index, so the new store begins without changes.
 //!
-//! *Absent*: who copies from whom (`replicas`).
+//! *Absent*: who copies from whom (`replica`).
 
 use std::io::{self, Read, Write};
 use std::ops::Bound;

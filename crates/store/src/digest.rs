@@ -8,8 +8,8 @@
 //!
 //! A collection that an earlier version created has no digest, until [`Store::check_digest`] stores one.
 //!
-//! *Absent*: protection against those who choose documents so that their digests collide; trees that follow
-//! from the rows, except for posting lists of hashes.
+//! *Absent*: protection against those who choose documents so that their digests collide; a check of trees
+//! that follow from the rows, except for posting lists of hashes.
 
 use std::fmt;
 use std::ops::Bound;

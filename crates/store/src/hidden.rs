@@ -1,7 +1,8 @@
 //! Collections of a replica that are being filled and are not visible yet.
 //!
-//! `meta` has an entry for each of them, which is part of a copy of the store. Its number is also listed as
-//! that of a deleted collection, as in a single server: what does not know the entry removes the rows.
+//! `meta` has an entry for each of them, which is part of a copy of the store. As in a single server, its
+//! number is also listed as that of a deleted collection: a server that does not know the entry removes the
+//! rows.
 //!
 //! *Absent*: what is filled and when (`engine/hidden`).
 

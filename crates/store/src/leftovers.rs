@@ -37,7 +37,7 @@ pub(super) struct Work {
     /// Locked while a directory is listed and leftovers are deleted. Meanwhile only locks of the tree are
     /// taken.
     state: Mutex<State>,
-    /// Locked while the new files are compared with their checksums: whether that failed the last time.
+    /// Whether the last comparison of new files with their checksums failed. Locked during a comparison.
     checking: Mutex<bool>,
 }
 

@@ -20,7 +20,7 @@
 //!
 //! One task at a time may write; any number may read. Calls block: keep them off the async workers.
 //!
-//! *Absent*: neighbours, fingerprints, HTTP, and any clock.
+//! *Absent*: neighbours, fingerprints, HTTP, and any wall clock.
 
 #![deny(unreachable_pub)]
 

@@ -18,7 +18,7 @@ pub(super) fn lock(dir: &Path) -> Result<File, StoreError> {
     locked(file, dir, &path)
 }
 
-/// The same without writing, for a file system that is mounted read-only. The lock file must exist.
+/// [`lock`] without writing, for a file system that is mounted read-only. The lock file must exist.
 pub(super) fn lock_to_read(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("LOCK");
     let file = File::open(&path).map_err(|source| StoreError::io(&path, "opened", source))?;

@@ -1,8 +1,8 @@
 //! The manifest: the id of the store, the first journal record that is needed, and the version of each
 //! tree.
 //!
-//! It is written whole under another name, synced and renamed: after the trees hold everything that the
-//! journal has before `replay_from`, and before that part of the journal is deleted. So a tree or a
+//! It is written whole under another name, synced and renamed. This happens after the trees hold everything
+//! that the journal has before `replay_from`, and before that part of the journal is deleted. So a tree or a
 //! manifest that is older than the rest is noticed, and an older copy is not mistaken for the data.
 //!
 //! *Absent*: when it is written (`keeper`).

@@ -40,8 +40,8 @@ pub(super) fn recorded(tree: &Path) -> HashMap<(String, u64), u128> {
     text.lines().filter_map(line).collect()
 }
 
-/// Compares the files of the newest version of a tree that are not `known` with their checksums, and records
-/// those of files that differ and whose parts are whole.
+/// Compares the files of the newest version of a tree that are not `known` with their checksums. Records the
+/// true checksum of a file that differs if its parts are whole.
 ///
 /// # Errors
 /// [`StoreError`] if a file cannot be read, or is not what was written, or the record cannot be made.

@@ -116,7 +116,7 @@ impl<'a> View<'a> {
             .map(|entry| entry.and_then(|(id, row)| Ok((id, row.row()?))))
     }
 
-    /// The same, to be decoded by the caller in part or as a whole.
+    /// [`View::rows_after`] with stored rows, which the caller decodes in part or as a whole.
     pub fn stored_rows_after(
         &self,
         collection: CollectionId,

@@ -21,20 +21,20 @@ use super::decoded::{Decoded, WrongBytes};
 /// It begins before the first character that is not ASCII.
 const GUESS_BYTES: usize = 64 << 10;
 const GUESS_BEFORE: usize = 1 << 10;
-/// Any text may have so many faults, and one more for each so many bytes or characters.
+/// The faults that any text may have, and the bytes or characters for each further one.
 const FEW: usize = 3;
 const BYTES_PER_FAULT: usize = 2_000;
 const CHARACTERS_PER_FAULT: usize = 50;
-/// A text that is likely UTF-8 has more than so many characters for each fault; one that is UTF-8 whatever
-/// its label says has more than so many.
+/// With more characters than this for each fault a text is likely UTF-8, and is UTF-8 whatever its label
+/// says.
 const LIKELY: usize = 2;
 const CERTAIN: usize = 8;
-/// A text of so few bytes for each fault is not likely UTF-8 because its faults are few.
+/// The fewest bytes for each fault of a text that is likely UTF-8 because its faults are few.
 const SHORT: usize = 200;
-/// UTF-16 that is valid UTF-8 has a control character in at most so many bytes: half of a character of ASCII,
-/// Greek, Cyrillic, Hebrew, Arabic or Thai is one.
+/// UTF-16 that is valid UTF-8 has a control character in every this many bytes: one of the two bytes of an
+/// ASCII, Greek, Cyrillic, Hebrew, Arabic or Thai character is one.
 const BYTES_PER_CONTROL: usize = 32;
-/// What begins the escapes of ISO-2022-JP.
+/// The byte that begins an escape of ISO-2022-JP.
 const ESCAPE: u8 = 0x1b;
 
 /// The encoding of a text.
@@ -42,7 +42,7 @@ const ESCAPE: u8 = 0x1b;
 pub struct CharsetOf {
     /// The encoding that the bytes were read in.
     pub encoding: &'static Encoding,
-    /// Whether nothing names it, or what names another one is wrong.
+    /// Whether it is guessed: no encoding is named, or a wrong one.
     pub is_guessed: bool,
     /// The number of U+FFFD in place of invalid bytes.
     pub replaced: usize,
@@ -205,12 +205,12 @@ impl Utf8Share {
         Utf8Share { characters: characters + surrogates, faults, replaced, bytes: bytes.len() }
     }
 
-    /// Whether a text that is said to be UTF-8 is.
+    /// Whether a text that is declared as UTF-8 is UTF-8.
     fn is_credible(&self) -> bool {
         self.faults <= self.characters.max(FEW + self.bytes / BYTES_PER_FAULT)
     }
 
-    /// Whether a text about which nothing is said is UTF-8.
+    /// Whether a text without a declaration is UTF-8.
     fn is_likely(&self, bytes: &[u8]) -> bool {
         let is_few = self.faults <= 1 + bytes.len() / BYTES_PER_FAULT && SHORT * self.faults <= bytes.len();
         is_few || self.characters > LIKELY * self.faults

@@ -35,7 +35,7 @@
 //! Everything depends on its arguments alone: no I/O but for files of profiles, no clock, no settings. The
 //! dictionaries are embedded and are loaded on first use.
 
-// The build with all features finds what nothing calls; with fewer, some of it is there for others.
+// Only the build with all features can find unused items: with fewer features, some items have no caller.
 #![cfg_attr(all(feature = "charset", feature = "html", feature = "profiles"), deny(unreachable_pub))]
 #![cfg_attr(not(all(feature = "charset", feature = "html", feature = "profiles")), allow(dead_code))]
 #![cfg_attr(docsrs, feature(doc_cfg))]

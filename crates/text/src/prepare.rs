@@ -15,8 +15,8 @@ pub enum Preparation {
     /// [`normalise()`]: one form for all texts that a reader regards as the same letters.
     #[default]
     Normalise,
-    /// The same without accents and other marks on Latin, Greek and Cyrillic letters: for languages that are
-    /// often typed without them, such as Vietnamese. Words that differ only in marks become equal.
+    /// Without accents and other marks on Latin, Greek and Cyrillic letters: for languages that are often
+    /// typed without them, such as Vietnamese. Words that differ only in marks become equal.
     WithoutMarks,
     /// Lower case, nothing else.
     LowerCase,

@@ -127,9 +127,9 @@ fn changes(a: &[&str], b: &[&str], found: &[Equal]) -> Vec<Change> {
 /// of the other side. 64 cells are computed at a time and stored in 8 bytes.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Of a stretch.
+    /// The most cells of a stretch.
     cells: usize,
-    /// Of all stretches. A stretch has the share of it that it has of the texts.
+    /// The most cells of all stretches. A stretch gets the share of it that it has of the texts.
     total: usize,
 }
 

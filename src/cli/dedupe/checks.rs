@@ -1,8 +1,8 @@
-//! What a run would fail of, found before its work: all of it at once.
+//! Finds, before the work of a run, everything that would make it fail, and reports all of it at once.
 //!
-//! The first records of each file are read, but those of pipes, which can be read only once, and of texts,
-//! which are whole files. *Absent*: compressed archives behind what is read in a second, and what shows only
-//! at the end: repeated ids, and records that are invalid further on.
+//! The first records of each file are read, except for pipes, which can be read only once, and texts, which
+//! are whole files. *Absent*: compressed archives behind what is read in a second, and what shows only at the
+//! end: repeated ids, and records that are invalid further on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::{DedupeArguments, estimate, folder, target};
 use lookalike_files::Format;
 use lookalike_wording::counted;
 
-/// The records that are read of each file.
+/// The number of records of each file that are read.
 const FIRST: u32 = 100;
 /// How long members of archives are read.
 const ARCHIVES: Duration = Duration::from_secs(1);
-/// The problems that are listed.
+/// The most problems that are listed.
 const LISTED: usize = 30;
 
 /// Checks the inputs, the places of the output, and the free space.
@@ -76,8 +76,8 @@ fn of_passes(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<String> {
     problems
 }
 
-/// Files of which the first records cannot be read. With `skips`, files in which none can be read are only
-/// told.
+/// Files of which the first records cannot be read. With `skips`, files in which none can be read are
+/// reported, and are no error.
 fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut checked: Vec<Input> = Vec::new();

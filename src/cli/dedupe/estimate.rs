@@ -29,16 +29,16 @@ const DRY: Duration = Duration::from_secs(20);
 const BEFORE: Duration = Duration::from_millis(300);
 /// The bytes that are compressed again, to know how long the output is.
 const PACKED: u64 = 32 << 20;
-/// The parts of a file that is not read to its end, and the bytes of each.
+/// The number of parts that are read of a long file, and the bytes of each.
 const PARTS: u64 = 256;
 const PART: u64 = 64 << 10;
-/// The records of a file whose ids are read.
+/// The most records of a file whose ids are read.
 const IDS: u64 = 1_000;
 /// The bytes of the index and of the table of numbers for each kept document: for hashes of 64, 128 and 256
 /// bits, and for signatures (docs/performance.md).
 const INDEX_BYTES: [u64; 4] = [54, 183, 620, 1_240];
 
-/// What files have.
+/// The contents of files, counted or estimated.
 #[derive(Clone, Copy, Debug, Default)]
 struct Estimate {
     documents: f64,
@@ -51,7 +51,7 @@ struct Estimate {
     ids: f64,
 }
 
-/// What was read of a file.
+/// The part of a file that was read.
 #[derive(Default)]
 struct Sample {
     records: u64,
@@ -98,7 +98,7 @@ impl Estimator<'_> {
         sum
     }
 
-    /// What a file has, or all members of an archive.
+    /// The estimate for a file, or for all members of an archive.
     fn part(&mut self, files: &[Input]) -> Estimate {
         let (first, bytes) = (&files[0], files.iter().map(|input| input.state.bytes).sum::<u64>());
         self.before += bytes;
@@ -173,7 +173,7 @@ impl Estimator<'_> {
         sample
     }
 
-    /// What occurs about once in each record of a plain file, and how often between two of them.
+    /// A mark that occurs about once in each record of a plain file, and how many are outside its bytes.
     fn mark(&self, input: &Input) -> (Finder<'static>, u64) {
         let field = self.maker.hash_field.as_ref().unwrap_or(&self.maker.text_field);
         let is_array = input.format == Format::Jsonl
@@ -218,7 +218,6 @@ fn of_archive(members: &[Input]) -> f64 {
     members.iter().map(|input| 512 + input.state.bytes.next_multiple_of(512)).sum::<u64>() as f64 + 1024.0
 }
 
-/// What a run needs.
 struct Needs {
     of_inputs: Estimate,
     memory: u64,
@@ -298,12 +297,12 @@ pub(super) fn problem(
     let folder = parent(&arguments.output);
     let about = rustix::fs::statvfs(folder).ok()?;
     let free = about.f_bavail * about.f_frsize;
-    // Small documents need some times their size for working files.
+    // The working files of small documents are several times as large as these.
     if free / 16 > inputs.bytes() + against.bytes() + (1 << 20) {
         return None;
     }
     let needs = Needs::of(arguments, inputs, against, maker, BEFORE);
-    // What an interrupted run left is used again, or replaced.
+    // The files of an interrupted run are used again, or replaced.
     let left: u64 = std::fs::read_dir(partial_of(&arguments.output))
         .map(|entries| {
             entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|about| about.len()).sum()

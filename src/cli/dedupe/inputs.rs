@@ -12,7 +12,7 @@ use lookalike_files::{
     is_tar, last_name, shown, unpacked,
 };
 
-/// The files in archives that are named as passed over; further ones are only counted.
+/// The most files in archives that are named as passed over; further ones are only counted.
 const SHOWN: usize = 20;
 
 /// A file to read.
@@ -32,7 +32,7 @@ pub(super) struct Input {
     pub(super) state: State,
 }
 
-/// What shows that a file is another one, or has changed.
+/// What shows that a file was replaced or has changed.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct State {
     shown: String,
@@ -143,7 +143,7 @@ impl Inputs {
         lines
     }
 
-    /// What shows that a file is another one, or has changed.
+    /// What shows that a file was replaced or has changed.
     pub(super) fn states(&self) -> Vec<&State> {
         self.files.iter().map(|input| &input.state).collect()
     }

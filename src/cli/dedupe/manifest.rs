@@ -1,4 +1,5 @@
-//! What the prints of a run depend on: a later run uses them only if this is the same.
+//! The files and settings that the prints of a run depend on. A later run uses the prints only if these are
+//! the same.
 
 use std::fs;
 
@@ -13,7 +14,7 @@ use super::record::Maker;
 use super::spool::Prints;
 use crate::cli::at;
 
-/// The file of what the prints depend on.
+/// The file with these files and settings.
 const MANIFEST: &str = "manifest.json";
 /// The file of prints.
 const PRINTS: &str = "prints";

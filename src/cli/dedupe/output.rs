@@ -316,7 +316,7 @@ impl<W: Write> Sink<W> {
 
     /// Completes the file, which is a valid empty one if nothing was written.
     pub(super) fn finish(mut self) -> io::Result<()> {
-        // Of an array that was read to a damage, what was kept is a whole array.
+        // An array that is damaged further on is closed: the elements that are kept are an array.
         if self.has_element.is_some() {
             self.lines(&[&self.ascii(b"]\n")])?;
         }

@@ -24,10 +24,10 @@ use lookalike_files::{
     wrong,
 };
 
-/// The records and bytes of a batch, about; the lines of a block are one batch.
+/// The approximate number of records and of bytes in a batch. The lines of a block are one batch.
 const BATCH: usize = 256;
 pub(super) const BATCH_BYTES: usize = 256 << 10;
-/// The batches that exist at a time, for each thread.
+/// The most batches that exist at a time, for each thread.
 const AHEAD: usize = 4;
 
 /// Records of one file, with what they share.
@@ -118,8 +118,9 @@ impl Reader<'_> {
         result
     }
 
-    /// Calls `each` with the line of each record of a file, and why it is invalid, until it returns `false`;
-    /// then without, for the end of what is wanted of the file. If it returns `false` then, no file follows.
+    /// Calls `each` with the line of each record of a file, and why it is invalid if it is, until `each`
+    /// returns `false`. Then calls it with `None`, which ends the file; if it returns `false` again, no file
+    /// follows.
     pub(super) fn each_first(&self, each: &mut dyn FnMut(u32, Option<(u64, Option<String>)>) -> bool) {
         self.each_input(&mut |file, input, read| {
             self.records(file, input, read, &mut |event| match event {
@@ -150,7 +151,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The same for the files of the archive of which the next input is one.
+    /// Passes the files of an archive to `each`, from the next input on.
     fn each_member(&self, at: &mut usize, each: &mut dyn FnMut(u32, &Input, Begun<'_>) -> bool) -> bool {
         let first = &self.inputs[*at];
         let is_own =

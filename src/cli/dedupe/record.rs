@@ -27,7 +27,7 @@ pub(super) const SKETCH_BYTES: usize = 128;
 /// The bits of each minimum in a sketch.
 pub(super) const SKETCH_BITS: u32 = 1;
 
-/// What was made of a record.
+/// The result of making a document of a record.
 pub(super) struct Made {
     pub(super) id: Option<String>,
     /// What is stored about it; `None` if an earlier run has stored it.
@@ -36,7 +36,7 @@ pub(super) struct Made {
     pub(super) unread: Option<Unread>,
 }
 
-/// What a record is as a document.
+/// The document of a record.
 struct Document<'a> {
     id: Option<String>,
     /// `None` if the document is given as a hash or signature.

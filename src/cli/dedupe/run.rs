@@ -34,9 +34,9 @@ use lookalike_corpus::{Check, Decision, Documents, Kept};
 use lookalike_text::fingerprint::Sketch;
 use lookalike_wording::counted;
 
-/// The invalid records that are printed; further ones are only counted.
+/// The most invalid records that are printed; further ones are only counted.
 const SHOWN: u64 = 20;
-/// The records after which prints are made durable.
+/// The number of records after which prints are made durable.
 const SYNC_EVERY: u32 = 100_000;
 
 /// Runs the command.
@@ -62,7 +62,6 @@ pub(super) fn run(
     run.finish(folder)
 }
 
-/// A run.
 struct Run<'a> {
     arguments: &'a DedupeArguments,
     inputs: &'a Inputs,
@@ -213,7 +212,7 @@ impl<'a> Run<'a> {
             forget(folder);
             return result;
         }
-        // Whatever else ended the run, the prints serve the next one.
+        // Synced even if the run failed: the next run uses the prints.
         let synced = self.prints.sync();
         result.and(synced)
     }
@@ -435,7 +434,7 @@ impl<'a> Run<'a> {
             dropped.finish()?;
         }
         folder.finish(&self.inputs.files)?;
-        // The work is done, whoever reads about it.
+        // The work is done, even if nobody reads the summary.
         let text = self.summary.text(notes, &groups);
         Ok(io::stdout().write_all(printable(&text).as_bytes())?)
     }
@@ -482,7 +481,7 @@ fn show_invalid(file: &str, raw: &Raw, why: &str, count: u64) {
     }
 }
 
-/// Near documents must also have this estimated similarity.
+/// A check that near documents also have this estimated similarity.
 fn second_check(least: f64) -> Check {
     let sketch = |bytes: &[u8]| Sketch::from_bytes(SKETCH_BITS, bytes.to_vec());
     let is_near = move |a: &[u8], b: &[u8]| sketch(a).similarity(&sketch(b)) >= least;

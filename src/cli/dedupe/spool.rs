@@ -1,5 +1,5 @@
-//! What a run writes about each record into its working files, instead of holding it in memory: the prints,
-//! which a later run uses again, and the names.
+//! The working files of a run, which hold the prints and the names of all records outside memory. A later run
+//! uses the prints again.
 //!
 //! With the print of a record goes the digest of its bytes, so that neither the print nor a decision about it
 //! is ever used for another record. They have a checksum. After a crash the prints up to the first one that
@@ -78,7 +78,7 @@ const TEXT: usize = 9;
 const SOURCE: usize = 17;
 const REMARKS: usize = 25;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -261,7 +261,7 @@ impl Names {
     }
 
     pub(super) fn get(&self, number: u32) -> Result<Name, Failure> {
-        // The end of the name before, and its own. The file begins with the end of no name.
+        // The end of the previous name, and its own. The file begins with a 0, the end of no name.
         let mut ends = [0; 16];
         self.ends.read(u64::from(number) * 8, &mut ends)?;
         let [from, end] =

@@ -7,10 +7,10 @@ use foldhash::fast::RandomState;
 use lookalike_files::Tally;
 use lookalike_hash::SignatureShape;
 
-/// The lines of the text, and the groups among them.
+/// The most lines of the text, and the most groups among them.
 const LINES: usize = 12;
 const GROUPS: usize = 5;
-/// The groups in the report.
+/// The most groups in the report.
 pub(super) const LISTED: usize = 100;
 /// The first of each class of distances in bits.
 const BITS: [u32; 6] = [0, 1, 4, 8, 16, 32];
@@ -25,7 +25,7 @@ pub(super) struct Summary {
     /// Other dropped documents.
     pub(super) near: u64,
     pub(super) invalid: u64,
-    /// What else is to be told about documents, such as kept ones without features.
+    /// Other counts of documents, such as kept ones without features.
     pub(super) also: BTreeMap<&'static str, u64>,
     /// The number of dropped documents at each distance.
     pub(super) distances: Vec<u64>,
@@ -35,7 +35,7 @@ pub(super) struct Summary {
     pub(super) unread: Tally,
     /// Whether groups are connected components.
     pub(super) is_linked: bool,
-    /// What signatures look like; `None` if distances are numbers of bits.
+    /// The shape of signatures; `None` if distances are numbers of bits.
     pub(super) shape: Option<SignatureShape>,
 }
 

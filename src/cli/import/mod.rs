@@ -51,7 +51,7 @@ use source::{Piece, Source};
 const AHEAD: usize = 8;
 /// How often progress is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// How often the program looks whether a signal has arrived.
+/// How often the program checks whether a signal has arrived.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long to wait for the head of the answer before lines are sent. The server sends it at once, but a
 /// proxy may withhold it until it has received lines.
@@ -104,7 +104,7 @@ pub(super) struct ImportArguments {
     skip: u64,
 }
 
-/// What the sender tells about a request.
+/// The state of the sender of a request.
 #[derive(Clone, Default)]
 struct Sent {
     /// The end of the last line that was sent.

@@ -19,7 +19,7 @@ pub(super) fn is_progress(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == ENDING)
 }
 
-/// What is saved.
+/// The saved progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Progress {
     /// The URL of the route.

@@ -131,7 +131,7 @@ struct Field<'a> {
 
 /// The content of a document.
 struct Text<'a> {
-    /// The member that it is of a document.
+    /// The member of a document that it becomes.
     member: &'static str,
     /// The name of its field.
     name: &'a str,

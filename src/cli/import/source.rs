@@ -81,7 +81,7 @@ impl Source {
         self.shape.missing_metadata()
     }
 
-    /// The same files from the beginning.
+    /// The files from the beginning.
     pub(super) fn restarted(&self) -> Source {
         Source { passed: Arc::default(), queue: Queue::default(), ..self.clone() }
     }
@@ -248,7 +248,7 @@ struct Headers {
 }
 
 impl Headers {
-    /// What an earlier file states does not hold for the next one.
+    /// Ends the header of a file: it does not hold for the next file.
     fn next_file(&mut self) {
         self.own.clear();
     }

@@ -197,7 +197,7 @@ impl FingerprintOut {
         }
     }
 
-    /// The same with the steps.
+    /// The answer with the steps of the fingerprint.
     pub fn explained(explained: Explained, form: Option<HashFormat>) -> FingerprintOut {
         let Explained { profile, explanation, page } = explained;
         let (fingerprint, signature) = (explanation.fingerprint, explanation.signature);
@@ -214,7 +214,7 @@ impl FingerprintOut {
         FingerprintOut { explanation, ..FingerprintOut::new(made, form) }
     }
 
-    /// The same with the charset of the body.
+    /// The answer with the charset of the body.
     #[must_use]
     pub fn read_in(self, charset: Option<CharsetOf>) -> FingerprintOut {
         FingerprintOut { charset: charset.map(CharsetOut::from), ..self }

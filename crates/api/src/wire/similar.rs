@@ -83,7 +83,7 @@ macro_rules! query {
     };
 }
 
-/// The same for a query in a body.
+/// Declares a query in a body.
 macro_rules! body_query {
     ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
         query! {

@@ -2,7 +2,7 @@
 //!
 //! They are in the order of their ranks. If the first one is no representative, each belongs to the nearest
 //! of the representatives that rank before it, so copies are cut into parts where a nearer one ranks between
-//! them. A document comes or goes without a look at the others.
+//! them. A document is added or removed without reading the others.
 //!
 //! *Absent*: the order of tasks (`clustering`).
 
@@ -26,7 +26,7 @@ pub(super) struct Target {
     of: Membership,
 }
 
-/// By this, the first of several representatives at one distance is found.
+/// The order of arrival, which decides between representatives at one distance.
 fn arrival(rank: &Rank) -> (u64, &DocumentId) {
     (rank.place, &rank.id)
 }
@@ -98,7 +98,7 @@ impl Clustering<'_, '_> {
         }
     }
 
-    /// Another one of the same copies represents a cluster. What that may change for others is queued.
+    /// Makes another one of the copies represent a cluster. Queues what that may change for others.
     fn hand_over(&mut self, number: u64, copies: &Copies, from: &Rank, to: &Rank) -> Result<(), StoreError> {
         let Some(before) = self.clusters.cluster(number)? else { return Ok(()) };
         let mut after = Cluster { representative: to.clone(), ..before.clone() };
@@ -118,7 +118,7 @@ impl Clustering<'_, '_> {
         Ok(())
     }
 
-    /// Copies represent their cluster no more: it ends.
+    /// Ends the cluster that copies represent.
     pub(super) fn abdicate(&mut self, of: &CopiesOf, copies: &Copies) -> Result<(), StoreError> {
         let Some(number) = copies.represented() else { return Ok(()) };
         let first = &copies.parts[0].first;
@@ -212,7 +212,8 @@ impl Clustering<'_, '_> {
     /// Decides a document with its copies, or alone, by the marks that it has now.
     pub(super) fn regroup(&mut self, id: &DocumentId, from: (u64, u64)) -> Result<usize, StoreError> {
         let Some(before) = self.clusters.document(id)? else { return Ok(1) };
-        // A document that has another rank now was decided by the marks of that time.
+        // The rank has changed since the task was queued: the document was decided then, by the marks of that
+        // time.
         if (before.key, before.place) != from {
             return Ok(1);
         }
@@ -254,9 +255,9 @@ impl Clustering<'_, '_> {
     }
 }
 
-/// Puts copies into the clusters of the targets. Parts that change only in a piece are cut there, which needs
-/// the number of documents in one of the pieces; of pieces that are both large, a part is done now. Returns
-/// the new parts, the cost, and whether everything is done.
+/// Puts copies into the clusters of the targets. A part of which only a piece changes is cut, and the smaller
+/// piece is counted; if both are large, only some documents are done now. Returns the new parts, the cost,
+/// and whether everything is done.
 pub(super) fn assign(
     clusters: &Clusters<'_, '_>,
     hash: Hash,

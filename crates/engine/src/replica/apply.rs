@@ -1,6 +1,6 @@
 //! The effect of ordered commands, on the writer thread.
 //!
-//! Writes are applied as a group, as far as they wait together and no document expires in between. One whose
+//! Writes that wait together are applied as a group, unless a document expires in between. A write whose
 //! result depends on what is in the index of signatures is applied alone, because servers form different
 //! groups. If the disk is full, the writer waits: the command has its place, so it must be applied before any
 //! later one.

@@ -7,7 +7,7 @@
 //! *Guarantees*: two servers that applied the same entries note equal digests, however the entries were
 //! grouped, and whatever was restarted or copied.
 //!
-//! *Absent*: the comparison (`replicas/agreement`), and the sum of a collection (`store`).
+//! *Absent*: the comparison (`replica/agreement`), and the sum of a collection (`store`).
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -67,7 +67,7 @@ pub(super) struct Replica {
     digest: Digest,
     /// The position of the command that is being applied.
     applying: Option<u64>,
-    /// The last commands, which had no effect.
+    /// The commands without an effect since the last one with an effect.
     idle: Idle,
     /// Whether a command could not be applied, so that no later one may be.
     has_stopped: bool,
@@ -81,7 +81,7 @@ struct Idle {
 }
 
 impl Replica {
-    /// The state that a store has.
+    /// The state that a store records.
     pub(super) fn of(store: &Store, origin: u128) -> Result<Replica, StoreError> {
         let LogPosition { entry, next_place } = store.log_position()?.unwrap_or_default();
         let (time_ms, digest) = (store.recorded_time()?, digests::of_all(store)?);
@@ -175,7 +175,7 @@ impl Engine {
     }
 
     /// The last command whose effect an answer of this server may have; 0 for a single server. An answer that
-    /// was made before has no later one.
+    /// was made before this call has the effect of no later command.
     pub fn position(&self) -> u64 {
         self.shared.visible.load(Ordering::SeqCst)
     }

@@ -23,8 +23,8 @@ use lookalike_hash::CollectionId;
 /// Approximate bytes at which a command is complete. Larger ones hardly raise the rate of etcd, and take
 /// longer.
 pub(crate) const COMMAND_BYTES: usize = 128 << 10;
-/// How often it is checked whether documents have expired: if nobody writes, no command has a time at which
-/// they are removed. And how old the last digest is when the next one is wanted.
+/// How often expired documents are looked for: if nobody writes, no command has a time at which they are
+/// removed. Also the age of the last digest at which the next one is wanted.
 const TICK: Duration = Duration::from_secs(5);
 /// How long a closing server waits for the answers, unless the engine sets a deadline.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,7 +65,7 @@ pub struct Submitted {
     held: Option<Message>,
     /// Hidden collections that this server has begun and nobody fills any more.
     unwanted: Vec<CollectionId>,
-    /// Whether it is time to look whether time must pass.
+    /// Whether to check now if a command must let time pass.
     is_late: bool,
     tick: Interval,
     /// The position at which it last asked for a digest.

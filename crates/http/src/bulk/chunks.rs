@@ -32,7 +32,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 const MEMORY_PER_BYTE: usize = 4;
 /// Further bytes of memory per line: for its result, and for the smallest document.
 const MEMORY_PER_LINE: usize = 512;
-/// The same for a line that may be a duplicate. Its result names up to ten documents.
+/// Further bytes of memory for a line that may be a duplicate. Its result names up to ten documents.
 const MEMORY_PER_CHECKED_LINE: usize = 4 << 10;
 /// No memory is reserved for an incomplete line of at most this many bytes.
 const UNRESERVED_BYTES: usize = 16 << 10;

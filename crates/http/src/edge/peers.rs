@@ -86,7 +86,7 @@ impl Peer {
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The same, and restarts the time of the phase.
+    /// Changes the phase if it is `from`, and restarts its time. Returns whether it was.
     fn begin(&self, from: u8, to: u8) -> bool {
         let is_changed = self.change(from, to);
         if is_changed {

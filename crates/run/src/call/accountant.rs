@@ -94,7 +94,7 @@ impl Accountant {
         Accountant { capacity, ceiling: None, totals: Mutex::default(), released: Notify::new() }
     }
 
-    /// The same accountant with a ceiling.
+    /// The accountant with a ceiling.
     #[must_use]
     pub fn with_ceiling(self, ceiling: Option<Ceiling>) -> Accountant {
         Accountant { ceiling, ..self }

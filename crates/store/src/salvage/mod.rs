@@ -134,7 +134,7 @@ impl Salvage {
         }
         let mut losses: Vec<Loss> = lost_records.into_iter().map(Loss::of_journal).collect();
         losses.append(&mut rows.losses);
-        // No row is among what they lost.
+        // Marks are not rows, so these losses cover no keys of rows.
         losses.extend(marks.losses.drain(..).map(|loss| Loss { keys: Vec::new(), ..loss }));
         let rows_are_proven = manifest.is_some() && rows.doubts.is_empty();
         doubts.extend(rows.doubts.iter().chain(&meta_tables.doubts).chain(&marks.doubts).map(described));

@@ -1,4 +1,4 @@
-//! Source code as features: adjacent tokens, without comments and whatever identifiers are called.
+//! Source code as features: adjacent tokens, without comments and without the names of identifiers.
 //!
 //! The rules are the same for every language, so they are rough. `//`, `/* */` and `#` begin comments, except
 //! for `#[`, `#!` and the common directives of C. Text between double quotes is a literal, up to the end of

@@ -36,8 +36,8 @@ impl Idf {
         BUILT_IN.all.clone()
     }
 
-    /// The same table. A word outside the table gets the mean of its words of two characters or more:
-    /// cppjieba's table has no shorter words, so this is its mean.
+    /// jieba's table for Chinese. A word outside the table gets the mean of its words of two characters or
+    /// more: cppjieba's table has no shorter words, so this is its mean.
     pub fn built_in_words() -> Idf {
         BUILT_IN.words.clone()
     }

@@ -41,7 +41,7 @@ pub use words::{Cutter, WordPlan};
 
 pub(crate) use sentences::sentences;
 
-// Without the feature, what calls these has refused texts with Chinese.
+// Without the feature, the callers have refused texts with Chinese.
 #[cfg(feature = "zh")]
 pub use {
     counts::WordCounts,

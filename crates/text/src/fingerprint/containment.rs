@@ -48,7 +48,7 @@ pub struct SharedPassage {
 pub struct Containment {
     /// The share of the letters of the first text that are in shared passages, 0 to 1.
     pub a_in_b: f64,
-    /// The same of the second text.
+    /// The share of the letters of the second text that are in shared passages, 0 to 1.
     pub b_in_a: f64,
     /// The shared passages in the order of the first text, which do not overlap there.
     pub shared: Vec<SharedPassage>,
@@ -111,8 +111,8 @@ impl Containment {
         shared >= SHARED_GRAMS.min(a).min(b).max(MIN_SHARED_GRAMS)
     }
 
-    /// Estimates the same by the sampled grams of both texts, without those that `is_left_out` names. A
-    /// passage begins and ends with a sampled gram, so it is shorter than in [`Containment::of`] by about a
+    /// Estimates the containment by the sampled grams of both texts, without those that `is_left_out` names.
+    /// A passage begins and ends with a sampled gram, so it is shorter than in [`Containment::of`] by about a
     /// hundred letters.
     pub fn of_grams(a: &[Gram], b: &[Gram], is_left_out: impl Fn(u64) -> bool) -> Containment {
         let kept = |grams: &[Gram]| -> Vec<Gram> {
@@ -159,7 +159,8 @@ fn equal_stretches(a: &Letters, b: &Letters, check: Check<'_>) -> Result<Vec<Str
     let mut places: Vec<(u64, u32)> = Vec::with_capacity(b.as_slice().len());
     places.extend(b.grams().map(|(from, gram)| (gram, from as u32)));
     places.sort_unstable();
-    // Eight bits for each gram tell most other grams without a search, which waits for memory.
+    // A filter with eight bits for each gram rejects most other grams without a search, which waits for
+    // memory.
     let mut present = vec![0_u64; (places.len() / 8).next_power_of_two()];
     let last = present.len() - 1;
     let slot = |gram: u64| (gram as usize & last, 1_u64 << (gram >> 58));

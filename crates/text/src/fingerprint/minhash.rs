@@ -8,8 +8,8 @@
 //! sets take one hash per element and not 128; small sets take about as many as the classic signature. The
 //! errors are no larger.
 //!
-//! Guarantees: the same set gives the same signature on every machine, and estimates from n minima are
-//! within 3/√n of the exact similarity in the tests. Not here: the index of signatures (`index::Bands`).
+//! Guarantees: the same set gives the same signature on every machine, and estimates from n minima are within
+//! 3/√n of the exact similarity in the tests. Not here: the index of signatures (`hamming::Bands`).
 
 use xxhash_rust::xxh3::xxh3_128;
 

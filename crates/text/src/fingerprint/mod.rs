@@ -1,9 +1,9 @@
 //! Fingerprints: 64 or 128 bits of a text, or a signature of cells. Similar texts differ in few bits or
 //! cells.
 //!
-//! The entry point is [`Profile`]. Guarantees: the same text and profile give the same bits on every
-//! machine and in every release. Not here: the search for near fingerprints (`index`), and the second check
-//! of the candidates (`service`).
+//! The entry point is [`Profile`]. Guarantees: the same text and profile give the same bits on every machine
+//! and in every release. Not here: the search for near fingerprints (`hamming`), and the second check of the
+//! candidates (`service`).
 
 mod built_in;
 mod compare;

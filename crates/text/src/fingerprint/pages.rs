@@ -12,8 +12,8 @@ const LEAST_WORDS: f64 = 20.0;
 /// Characters in a word of Chinese or Japanese, and of Thai, Lao, Khmer or Burmese, on average.
 const CHARACTERS: [f64; 2] = [1.7, 4.0];
 
-/// Whether a page has so little text, by the one that was read and by its visible text, that it says nothing
-/// that it is equal to another one.
+/// Whether a page has so little text, both in what was read and in all visible text, that being equal to
+/// another page means nothing.
 ///
 /// # Errors
 /// The error of `check`.

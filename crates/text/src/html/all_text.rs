@@ -29,7 +29,7 @@ pub(super) struct AllText {
     takes_value: bool,
 }
 
-/// What the content of an element is.
+/// The kind of content of an element.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Content {
     #[default]

@@ -17,19 +17,18 @@ use super::visible::visible_text;
 const REMAINDER: usize = 100;
 /// An article of fewer characters outside links is not preferred to other parts of the page.
 const ARTICLE: usize = 250;
-/// So many parts beside each other, each with a heading that is a link and less text than an article, are
-/// teasers.
+/// At least this many adjacent parts, each with a linked heading and less text than an article, are teasers.
 const TEASERS: usize = 5;
-/// The least share in percent of an element that is named as the text of the article.
+/// The least percentage of the page in an element that is named as the text of the article.
 const BODY_SHARE: usize = 30;
-/// An article that is so many times as long as the next is that of the page, and others are teasers.
+/// If an article is this many times as long as the next one, it is that of the page and others are teasers.
 const DOMINANCE: usize = 3;
-/// The largest shares in percent of what is removed, by its sign.
+/// The largest percentage of the page that an element may have to be removed, for each kind of name.
 const BESIDE_SHARE: usize = 50;
 const ABOUT_SHARE: usize = 15;
 const FIGURE_SHARE: usize = 25;
-/// A part that is named as a notice has at most so many characters outside links, or a block with the words
-/// of a notice. If it has more than half of the page, these blocks have at least this percentage of it.
+/// A part that is named as a notice is one if it has at most this many characters outside links, or a block
+/// with the words of a notice. If it has more than half of the page, these blocks must have this percentage.
 const NAMED_NOTICE: usize = 1_000;
 const WORDED_SHARE: usize = 20;
 /// The most characters outside links of lines about the article, and of a picture with its caption.
@@ -42,14 +41,13 @@ const LINKS: usize = 10;
 const CELL: usize = 40;
 /// The characters of a block that is examined for the words of a notice.
 const NOTICE: std::ops::RangeInclusive<usize> = 12..=1_500;
-/// A notice takes the block around it with it if that has at most three times its characters, or so many
+/// The block around a notice is removed with it if it has at most three times its characters, or this many
 /// more, and at most this percentage of the page.
 const AROUND: usize = 300;
 const AROUND_SHARE: usize = 40;
 /// A block among more paragraphs than these is a part of an article about consent.
 const PARAGRAPHS: usize = 3;
 
-/// What is removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// Everything that is not the article.
@@ -252,8 +250,7 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Removes what is found if at least so many characters outside links remain. Whether something was
-    /// removed.
+    /// Removes the boilerplate if at least this many characters outside links remain. Returns whether it did.
     fn remove(&self, least: usize) -> bool {
         let removed = self.removed();
         let lost: usize = removed.iter().map(|&at| self.nodes[at].unlinked()).sum();

@@ -10,8 +10,8 @@ use dom_query::Element;
 /// The most words of a name that are read.
 const WORDS: usize = 64;
 
-/// What an element seems to be by its names. Each of them can be wrong: `body` with the class
-/// `has-sidebar` is not a sidebar. Therefore a rule also needs measures.
+/// What an element seems to be by its names. Each sign can be wrong: `body` with the class `has-sidebar` is
+/// not a sidebar. Therefore a rule also needs measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a sign of its own")]
 pub(super) struct Named {

@@ -30,8 +30,8 @@ const MARKS: &str = ".!?。．！？…；۔؟।။។";
 /// with each heading.
 const MAX_COMPARED: usize = 4 << 20;
 
-/// A main text is a small part of a page whose text outside links is so many times as long, or all of whose
-/// text is.
+/// A main text is a small part of the page if the text outside links, or all text, is this many times as
+/// long.
 const SMALL_OF_UNLINKED: usize = 8;
 const SMALL_OF_ALL: usize = 40;
 
@@ -114,7 +114,7 @@ fn checked(html: &str, wanted: PageText, check: Check<'_>) -> Result<PageRead, S
     Ok(PageRead { text: without_notices(html, check)?, which, digest })
 }
 
-/// Whether a main text is none, or a small part of what the page shows.
+/// Whether a main text is empty, or a small part of what the page shows.
 fn is_small(text: &str, shown: Shown) -> bool {
     let characters = text.chars().filter(|c| !c.is_whitespace()).count();
     characters == 0

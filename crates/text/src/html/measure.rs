@@ -38,7 +38,7 @@ impl Measured {
     }
 }
 
-/// What kind of node it is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -54,7 +54,7 @@ pub(super) enum Kind {
     Root,
 }
 
-/// What is within a node.
+/// Which kinds of elements a node contains.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Within {

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-/// A notice about a subscription and a request have at most so many bytes.
+/// The most bytes of a notice about a subscription, or of a request.
 const SHORT: usize = 500;
 
 /// What a text is, if it is not a part of an article.

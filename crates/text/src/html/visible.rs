@@ -22,7 +22,7 @@ pub(super) fn checked_visible_text(html: &str, check: Check<'_>) -> Result<Strin
     Ok(visible.text)
 }
 
-/// The same with the digest of all text of the page ([`AllText`]).
+/// [`checked_visible_text`] with the digest of all text of the page ([`AllText`]).
 pub(super) fn checked_visible_and_all(html: &str, check: Check<'_>) -> Result<(String, u64), Stop> {
     let mut visible = Visible { all: Some(AllText::default()), ..Visible::default() };
     read(html, &mut visible, check)?;

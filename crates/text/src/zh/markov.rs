@@ -2,9 +2,9 @@
 //!
 //! Each character is the beginning, the end or the middle of a word, or a word by itself. The Viterbi
 //! algorithm finds the most probable sequence of these states. Sums, comparisons and their order are those of
-//! cppjieba, because they decide what follows a character that the model does not know: its probability is
-//! the least number in all states, so the sums before it no longer count. The characters after it in the run
-//! stay single, and the character before it ends a word.
+//! cppjieba, because they decide the states around a character that the model does not know. Its probability
+//! is the least number in all states, so the sums before it no longer count: the characters after it in the
+//! run stay single, and the one before it ends a word.
 //!
 //! The model is that of jieba-rs, whose cut is the reference in the tests; jieba-rs leaves out unknown
 //! characters. Not here: letters and digits, which never reach the model (`cppjieba`).
@@ -22,7 +22,7 @@ const STATES: usize = 4;
 const END: u8 = 1;
 const SINGLE: u8 = 3;
 
-/// The logarithm of the probability of what cannot be.
+/// The logarithm of the probability of the impossible.
 const NEVER: f64 = -3.14e100;
 
 /// Logarithms of probabilities.
@@ -34,7 +34,7 @@ struct Model {
     /// The number of the row of each character from `least`; 0 for unknown ones.
     rows: Vec<u16>,
     least: u32,
-    /// That a state has a character.
+    /// That a state yields a character.
     of_character: Vec<[f64; STATES]>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn cut(run: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// The most probable state of each character. The last one is the end of a word or a word.
+/// The most probable state of each character. The last state is `END` or `SINGLE`.
 fn states(run: &str) -> Vec<u8> {
     let model = &*MODEL;
     let mut characters = run.chars();

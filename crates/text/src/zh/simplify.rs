@@ -25,7 +25,7 @@ const BLOCKS: [(u32, u32); 2] = [(0x3400, 0x9fff), (0x2_0000, 0x3_23af)];
 /// and terms in the list of standard characters of 2013, and those that OpenCC itself takes for simplified.
 const ALSO_SIMPLIFIED: &str = "剋昇濛緼苧藴輼醖";
 
-/// Traditional words and characters, and what they are in simplified characters.
+/// Traditional words and characters, and their simplified forms.
 const SIMPLIFIED: &str = include_str!("../../assets/simplified.tsv");
 
 /// Characters and words of Taiwan and Hong Kong after the conversion to simplified characters, and what the
@@ -36,7 +36,7 @@ static CONVERTER: LazyLock<Converter> = LazyLock::new(Converter::load);
 
 struct Converter {
     simplified: Table,
-    /// What the mainland writes.
+    /// The forms of Taiwan and Hong Kong, and those of the mainland.
     regional: Table,
     /// One bit for each character of `BLOCKS`: whether it occurs only in traditional text.
     traditional: [Vec<u64>; 2],
