@@ -1,4 +1,4 @@
-//! Which servers a client trusts over TLS if it is given a file of certificates.
+//! Trust over TLS in the certificates of a file.
 //!
 //! With [`exactly`], the server that shows the first certificate of the file. With [`only`], a server is
 //! trusted if its certificate is signed by one in the file, or is itself in the file. Its name

@@ -4,14 +4,14 @@ use super::column::Column;
 use lookalike_hamming::Subject;
 use lookalike_hash::{Hash, SignatureShape, Width};
 
-/// What a document is compared by.
+/// The data by which a document is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Print {
     /// The hash, or the name of the signature.
     pub hash: Hash,
     /// The signature, if the profile makes signatures; otherwise empty.
     pub signature: Vec<u8>,
-    /// What the second check compares; empty without one.
+    /// The sketch that the second check compares; empty without one.
     pub sketch: Vec<u8>,
 }
 

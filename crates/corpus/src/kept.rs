@@ -17,17 +17,17 @@ use super::documents::Documents;
 use lookalike_hamming::{GROUP, HashIndex, Neighbour, index_for};
 use lookalike_hash::Hash;
 
-/// The documents that are decided together at most.
+/// The most documents that are decided together.
 pub(super) const BATCH: usize = if cfg!(test) { 7 } else { 512 };
 /// The documents that a thread looks up at a time.
 const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
 /// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: ten
 /// times and more the time in which threads start.
 const FEW: u64 = if cfg!(test) { 1 } else { 1_000_000 };
-/// How many times cheaper than a search within k the search before it is.
+/// The search before one within k is this many times cheaper.
 const CHEAPER: u64 = if cfg!(test) { 1 } else { 8 };
 
-/// What happens to a document.
+/// The decision about a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It is kept.
@@ -53,7 +53,7 @@ pub struct Kept {
 pub(super) type Nearest = Option<(u32, u32)>;
 
 impl Kept {
-    /// None of these documents.
+    /// No kept documents yet, of these.
     pub fn none_of(documents: &Documents) -> Kept {
         let (width, shape) = documents.shape();
         let index = index_for(width, shape);

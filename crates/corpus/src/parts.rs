@@ -10,10 +10,10 @@
 use super::documents::{Documents, Print};
 use super::kept::{BATCH, Kept};
 
-/// What a computation may use.
+/// The limits of a computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The bytes of the documents and the index that are held at a time, about.
+    /// The approximate bytes of the documents and the index that are held at a time.
     pub bytes: usize,
     /// The number of threads, at least one.
     pub threads: usize,

@@ -62,7 +62,7 @@ pub struct Record {
     body: Option<usize>,
 }
 
-/// What a record is for a corpus.
+/// The document in a record, if there is one.
 #[derive(Debug)]
 pub(crate) enum Holds {
     /// A document: the name of its field, `html` or `text`, and the content.
@@ -181,7 +181,7 @@ impl Record {
         self.head.get(wanted).map(str::to_owned)
     }
 
-    /// What the record is.
+    /// The document in the record.
     pub(crate) fn holds(&self) -> Holds {
         let content = match self.kind.as_str() {
             "warcinfo" | "request" | "metadata" => return Holds::Nothing,

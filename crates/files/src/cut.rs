@@ -19,7 +19,7 @@ use super::{
 /// The longest line, element or text, in bytes.
 pub(super) const LONGEST: usize = 256 << 20;
 
-/// What happens at a place of a file.
+/// A part of a file that is passed on.
 #[allow(clippy::large_enum_variant, reason = "it is passed on, and none is kept")]
 pub enum Event<'e> {
     /// A record, or another part of the file.
@@ -37,13 +37,13 @@ pub struct How {
     pub delimiter: Option<u8>,
     /// Whether texts are HTML pages.
     pub is_page: bool,
-    /// The bytes of a block of lines, about: with 1 each line is passed on when it arrives.
+    /// The approximate bytes of a block of lines; with 1, each line is passed on when it arrives.
     pub block: usize,
     /// Whether records of other charsets have their original bytes.
     pub keeps_originals: bool,
 }
 
-/// What a command wants of the records.
+/// The choices of a command about the records.
 pub trait Wants {
     /// How the files are read.
     fn how(&self) -> How;
@@ -67,7 +67,7 @@ pub struct Cut<'a> {
     pub file: u32,
     /// Its format.
     pub format: Format,
-    /// What the command wants of it.
+    /// The choices of the command.
     pub wants: &'a dyn Wants,
     /// Gets the line of the record that was read last.
     pub line: &'a mut u64,

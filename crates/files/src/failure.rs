@@ -1,4 +1,4 @@
-//! What stands in the way before any record is read.
+//! Problems that are found before any record is read.
 
 use lookalike_wording::counted;
 

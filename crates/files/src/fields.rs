@@ -1,4 +1,4 @@
-//! What a record says: the fields of a JSON object, a row of a table or a row of Parquet, with the rules
+//! The content of a record: the fields of a JSON object, a row of a table or a row of Parquet, with the rules
 //! for a text and an id that all commands share.
 //!
 //! A text without escapes is not copied.
@@ -70,7 +70,7 @@ impl<'a> Value<'a> {
 /// The fields of a record in their order.
 #[derive(Debug)]
 pub struct Fields<'a> {
-    /// What they are: fields or columns.
+    /// The word for them in messages: fields or columns.
     pub what: &'static str,
     /// The names with their values, in their order.
     pub all: Vec<(Cow<'a, str>, Value<'a>)>,

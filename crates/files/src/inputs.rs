@@ -17,7 +17,7 @@ use lookalike_wording::counted;
 /// A file to read, or standard input.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// Where it is.
+    /// The opened file.
     pub path: Original,
     /// The argument that it comes from: itself, or a folder around it.
     pub argument: PathBuf,

@@ -1,7 +1,7 @@
 //! Files of documents: their formats, their compression, and their records.
 //!
-//! `import` and `dedupe` read files through this module, so that both accept the same ones. It knows the
-//! bytes of a record and the parts of it; what becomes of them is left to the command.
+//! `import` and `dedupe` read files through this crate, so that both accept the same ones. It knows the bytes
+//! of a record and its parts; the command decides what becomes of them.
 
 #![deny(unreachable_pub)]
 

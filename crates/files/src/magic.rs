@@ -1,4 +1,4 @@
-//! What the first bytes of a file say it is, whatever its name is.
+//! Formats and compressions that the first bytes of a file show, whatever its name is.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -105,7 +105,7 @@ impl Original {
         self.0.state.is_none()
     }
 
-    /// What it was when it was listed; zeros of a stream.
+    /// Its state when it was listed; zeros for a stream.
     pub fn state(&self) -> State {
         self.0.state.unwrap_or_default()
     }

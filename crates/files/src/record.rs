@@ -1,4 +1,4 @@
-//! A record as it is in its file, and the step from there to what it says, which all commands share.
+//! A record as it is in its file, and the step from there to its content, which all commands share.
 
 use bytes::Bytes;
 use encoding_rs::{Encoding, UTF_8};
@@ -15,7 +15,7 @@ pub struct Raw {
     pub file: u32,
     /// Its line; in an archive and in Parquet the number of the record.
     pub line: u64,
-    /// What stands in it.
+    /// Its bytes.
     pub content: Content,
     /// The bytes of a line or an element in a file that is not in UTF-8, if they are kept.
     pub original: Option<Bytes>,
@@ -47,7 +47,7 @@ pub enum Content {
     Broken(String),
 }
 
-/// What the records of a file share.
+/// The facts that the records of a file share.
 #[derive(Clone, Debug)]
 pub struct About {
     /// The charset of a file that is read as UTF-8.
@@ -58,7 +58,7 @@ pub struct About {
     pub columns: Vec<String>,
 }
 
-/// What a record says.
+/// The content of a record.
 pub enum Said<'a> {
     /// An object, or a row.
     Fields(Fields<'a>),
@@ -96,7 +96,7 @@ impl Raw {
         Raw { file, line, content, original: None }
     }
 
-    /// What the record says.
+    /// The content of the record.
     ///
     /// # Errors
     /// Why it is not read.

@@ -38,7 +38,7 @@ pub enum Skipped {
     Device,
     /// A sparse file with holes.
     Holes,
-    /// What macOS adds for a file whose attributes an archive cannot have.
+    /// A file of attributes that macOS adds to an archive.
     AppleDouble,
     /// A part of a file that continues in another archive.
     Volume,

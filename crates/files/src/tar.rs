@@ -143,7 +143,8 @@ fn kind(member: &Entry<'_, impl Read>) -> Option<Result<(), Skipped>> {
     }
 }
 
-/// What is known about a sparse file. File systems that compress make tar write whole files as sparse ones.
+/// The facts about a sparse file in its header. File systems that compress make tar write whole files as
+/// sparse ones.
 #[derive(Default)]
 struct Sparse {
     has_holes: bool,

@@ -24,9 +24,9 @@
 //! block (the pigeonhole principle), so a query reads a few short runs of each table. `layout` cuts hashes,
 //! `plan` chooses what to read by its cost, `probe` reads; if a scan of all hashes costs less, it scans. A
 //! table of few hashes is a sorted list with gaps (`segment`, `table`), one of many is an array of buckets of
-//! a cache line (`shard`, `buckets`), and `block` leaves out the bits that its place tells. `bulk` builds all
-//! tables at once. Readers take no lock; `sharded` proves why every hash is found, and once. Every answer
-//! equals that of [`scan`].
+//! a cache line (`shard`, `buckets`), and `block` leaves out the bits that the place of an entry implies.
+//! `bulk` builds all tables at once. Readers take no lock; `sharded` proves why every hash is found, and
+//! once. Every answer equals that of [`scan`].
 //!
 //! *Absent*: documents, ranking, an approximate mode for hashes.
 

@@ -155,7 +155,7 @@ fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
     Problem::new(Code::TooLarge, detail)
 }
 
-/// The same. `way_out` is the advice for a larger body.
+/// As [`read`]. `way_out` is the advice for a larger body.
 pub(super) async fn read_sized(request: Request, limit: usize, way_out: &str) -> Result<Bytes, Problem> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let announced: Option<usize> = announced.and_then(|text| text.parse().ok());

@@ -1,7 +1,8 @@
 //! HTTP: the checks of every request, and the dispatch to the handlers of all routes.
 //!
-//! A handler parses a request, calls the service once, and builds the answer. Only `error` knows statuses and
-//! only `wire` the JSON types; `bulk` has the streams of documents, `openapi` the contract.
+//! A handler parses a request, calls the service once, and builds the answer. Only `api/error` knows the
+//! statuses of errors, and only `api/wire` the JSON types; `bulk` has the streams of documents, `openapi` the
+//! contract.
 //!
 //! *Absent*: storage, lookup, threads, files.
 
@@ -93,7 +94,7 @@ pub struct Shared {
 /// One pointer, because it is copied for every request.
 type State = Arc<Shared>;
 
-/// What adds the routes of each module.
+/// The functions that add the routes of each module.
 const MODULES: [fn(Routes) -> Routes; 16] = [
     backups::routes,
     calibrate::routes,
@@ -142,7 +143,7 @@ pub fn serve(
     edge::serve(listener, answer, limits, tls, stop).boxed()
 }
 
-/// An answer that is there at once, or one that has to be awaited.
+/// An answer that is ready, or one that has to be awaited.
 type Answering = Either<Ready<Response>, BoxFuture<'static, Response>>;
 
 /// Answers a request for which the router has found its handler, or none.

@@ -116,7 +116,7 @@ async fn export(
     Ok((content_type, Body::from_stream(body)).into_response())
 }
 
-/// What an export has.
+/// Which fields an export has.
 struct Shown {
     representatives: bool,
     filter: Option<Box<Filter>>,

@@ -1,4 +1,4 @@
-//! What requests have in addition on a replica.
+//! Positions and waits of requests on a replica.
 //!
 //! - Every answer has the header `X-Lookalike-Position`: it has no effect of entries of the log after that
 //!   position. An answer that may miss older writes of other servers has `X-Lookalike-Stale-Ms`.
@@ -77,15 +77,15 @@ fn of_replicas(state: &State) -> Result<&Replicas, Problem> {
     })
 }
 
-/// Up to where the server must have applied the log before it answers.
+/// The position up to which the server must have applied the log before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Position(u64),
-    /// Where the log ends when the request arrives.
+    /// The end of the log when the request arrives.
     End,
 }
 
-/// Answers a request as a single server does by `handle`, with what replicas add.
+/// Answers a request by `handle`, with the waits and the headers of replicas.
 pub(super) fn answer(
     state: &State,
     replicas: &Replicas,

@@ -1,6 +1,6 @@
 //! Sets of error responses for the contract of the handlers. Each handler names those that it can give.
 //!
-//! *Absent*: the errors themselves (`error`).
+//! *Absent*: the errors themselves (`api/error`).
 
 use std::collections::BTreeMap;
 

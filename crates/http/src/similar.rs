@@ -90,7 +90,7 @@ pub(super) fn at_once(request: &Request, collection: &CollectionName, state: Sta
     }
 }
 
-/// Resolves a query string and answers it if that takes little.
+/// Resolves a query string, and answers it if that is cheap.
 fn begin(
     request: &Request,
     collection: &CollectionName,
@@ -198,7 +198,7 @@ async fn batch(
     let limits = *state.service.limits();
     let bytes = read(request, limits.batch_bytes).await?;
     let service = Arc::clone(&state.service);
-    // A large body is read on the pool, and what takes little is answered there at once.
+    // A large body is read on the pool, and cheap queries are answered there at once.
     let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
     let form = params.hash_format;
     let begin = move |bytes: &Bytes| {

@@ -1,4 +1,4 @@
-//! What every log does, checked with the log in memory and with etcd: the twin behaves as the original.
+//! The contract of a log, checked with the log in memory and with etcd: both behave alike.
 
 use std::time::Duration;
 

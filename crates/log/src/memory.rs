@@ -1,4 +1,4 @@
-//! The log in memory: the twin of `etcd` for the tests of what uses a log.
+//! The log in memory: the twin of `etcd` for the tests of programs that use a log.
 //!
 //! Positions grow by more than one, as in etcd, so that no caller relies on them. Clones share the entries.
 

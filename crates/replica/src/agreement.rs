@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The number of digests of another server that are remembered.
 const REMEMBERED: usize = 1_024;
 
-/// What another server has published.
+/// The digests that another server has published.
 #[derive(Clone, Debug)]
 pub(super) struct Published {
     /// Its name.
@@ -53,7 +53,7 @@ pub(super) struct Difference {
     pub(super) servers: Vec<String>,
 }
 
-/// What is known about the other servers.
+/// The digests of the other servers.
 #[derive(Default)]
 pub(super) struct Agreement {
     others: BTreeMap<String, Other>,
@@ -133,7 +133,7 @@ impl Agreement {
 }
 
 impl Standing {
-    /// How bad it is.
+    /// The severity of the standing; a greater one is worse.
     fn rank(&self) -> u8 {
         match self {
             Standing::Unknown => 0,

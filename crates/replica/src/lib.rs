@@ -1,5 +1,5 @@
-//! A server's place among its replicas: the shared log in etcd, the list of servers, and how far this server
-//! is.
+//! A server's place among its replicas: the shared log in etcd, the list of servers, and the position of this
+//! server.
 //!
 //! All servers have the same data and answer lookups from it; etcd has the log of writes (`order`). What a
 //! write means is decided by the engine of each server (`engine/replica`).
@@ -43,14 +43,14 @@ use order::{LogOrder, Trouble, of_log};
 const LEASE: Duration = Duration::from_secs(10);
 /// How often this server asks for the end of the log.
 const CHECK: Duration = Duration::from_millis(500);
-/// How long this server may take to apply what it then knows of, before it asks again.
+/// How long this server may take to apply the entries up to that end, before it asks again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often this server tells the others how far it is.
 const REPORT: Duration = Duration::from_secs(2);
 /// How often a start that waits for etcd tries again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// What all replicas must agree on: the layout of entries, and their effects.
+/// The format that all replicas must agree on: the layout of entries, and their effects.
 const FORMAT: &str = "lookalike replicas 1";
 
 /// The settings of a replica.
@@ -132,7 +132,7 @@ struct Report {
     is_outvoted: bool,
 }
 
-/// What this server knows about the end of the log.
+/// The end of the log, as far as this server knows it.
 struct Seen {
     /// The number of the last entry.
     end: u64,
@@ -145,9 +145,9 @@ struct Seen {
 /// The space of etcd in bytes, the most of all its servers.
 #[derive(Clone, Copy, Debug)]
 pub struct Space {
-    /// What etcd occupies.
+    /// Bytes that etcd occupies.
     pub bytes: u64,
-    /// What of it is in use.
+    /// Bytes of it that are in use.
     pub bytes_in_use: u64,
     /// At this size etcd refuses writes.
     pub quota_bytes: u64,
@@ -162,7 +162,7 @@ pub struct Replicas {
     seen: Mutex<Seen>,
     /// Identifies the engine among all starts of all servers.
     start: Mutex<String>,
-    /// What is known about the others; locked for the time of a comparison, and never with `standing`.
+    /// The digests of the others; locked for the time of a comparison, and never with `standing`.
     agreement: Mutex<Agreement>,
     standing: Mutex<Standing>,
     /// Whether requests for data are answered.
@@ -219,7 +219,8 @@ impl Replicas {
         })
     }
 
-    /// What an engine needs to follow the log. `origin` identifies the engine among all of the replicas.
+    /// The membership with which an engine follows the log. `origin` identifies the engine among all of the
+    /// replicas.
     pub fn membership(&self, origin: u128) -> Membership {
         *self.start.lock() = format!("{origin:032x}");
         let order = Arc::new(LogOrder::new(Arc::new(self.log.clone()), origin));
@@ -339,7 +340,7 @@ impl Replicas {
         }
     }
 
-    /// Tells the other servers that this one ends, and removes what it has in etcd.
+    /// Tells the other servers that this one ends, and removes its lanes from etcd.
     pub async fn leave(&self) {
         let place = self.place.lock().await.take();
         let left = async {

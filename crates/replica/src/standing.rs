@@ -1,4 +1,4 @@
-//! What follows from the comparison of this server with the others (`agreement`).
+//! The consequences of the comparison of this server with the others (`agreement`).
 //!
 //! *Guarantees*
 //! - A server that is outvoted, or in a dispute, answers no request for data and is not ready.
@@ -158,7 +158,7 @@ fn mark(dir: &Path, reason: &str) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// Forgets it, after the data were replaced.
+/// Removes that record, after the data were replaced.
 pub(super) fn forget(dir: &Path) -> io::Result<()> {
     match fs::remove_file(dir.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

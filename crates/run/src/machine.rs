@@ -33,7 +33,7 @@ pub fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// What Linux says about this process.
+/// Figures of this process from Linux.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     /// The CPU time of all its threads.
@@ -55,7 +55,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The figures of now; `None` if `/proc` does not have them.
+    /// The present figures; `None` if `/proc` does not have them.
     pub fn now() -> Option<Process> {
         let stat = fs::read_to_string("/proc/self/stat").ok()?;
         // The name of the program, in parentheses, may have spaces. After it, the fields are counted from 3.

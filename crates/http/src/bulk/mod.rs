@@ -61,7 +61,7 @@ pub(super) struct Destination {
     pub(super) all_errors: bool,
     /// The form of hashes.
     pub(super) form: Option<HashFormat>,
-    /// What the ids of documents without ids follow from.
+    /// The key from which the ids of documents without ids follow.
     pub(super) idempotency: IdempotencyKey,
     /// The time after which no part of an array is written, and the error of these parts. A stream has none:
     /// its client decides how long it takes.

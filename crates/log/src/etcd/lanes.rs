@@ -165,8 +165,8 @@ impl Lanes {
         Ok(Outcome::Appended(Position(position)))
     }
 
-    /// What a refusal for lack of space means. etcd refuses a write before it has an effect, except the one
-    /// that uses up the space: that has its effect too. The revision of the lane tells them apart.
+    /// The outcome of an append that was refused for lack of space. etcd refuses a write before it has an
+    /// effect, except the one that uses up the space. The revision of the lane shows which one it was.
     async fn full(&self, lane: &Lane, lost: Lost, deadline: Instant) -> Result<Outcome, LogError> {
         let range = Range::keys_only(&lane.key, 0);
         let read = self.gateway.call::<RangeAnswer>("/v3/kv/range", &range, left(deadline)).await;
@@ -177,7 +177,7 @@ impl Lanes {
         }
     }
 
-    /// What an append without an answer means.
+    /// The outcome of an append without an answer.
     fn lost(&self, lost: Lost, bytes: usize) -> Result<Outcome, LogError> {
         match lost.kind {
             _ if lost.is_unclear => Err(LogError::Unknown(lost.failure)),

@@ -1,4 +1,4 @@
-//! Which replicas are alive, and what they say about themselves.
+//! The list of the replicas that are alive, with a value from each.
 //!
 //! A server's key ends with a lease that a background task renews. A server that cannot reach etcd for the
 //! time to live disappears from the list; when it reaches etcd again, it appears again by itself.
@@ -17,7 +17,7 @@ use super::refusal::Kind;
 use super::wire::{Base64, Compare, Headed, Op, Put, Range, RangeAnswer, Txn, TxnAnswer};
 use crate::LogError;
 
-/// What this server says about itself.
+/// The lease and the value of this server.
 struct State {
     lease: u64,
     value: Bytes,
@@ -67,7 +67,7 @@ impl Membership {
         Ok(Membership { registration, task })
     }
 
-    /// Changes what this server says about itself.
+    /// Changes the value of this server.
     ///
     /// # Errors
     /// [`LogError::NameTaken`] if another process has registered under the name since.
@@ -152,7 +152,7 @@ fn is_found(answer: &super::wire::OpAnswer) -> bool {
     answer.response_range.as_ref().is_some_and(|range| !range.kvs.is_empty())
 }
 
-/// The names of the servers that are alive, and what they say about themselves.
+/// The names of the servers that are alive, and their values.
 pub(super) async fn members(
     gateway: &Gateway,
     prefix: &str,

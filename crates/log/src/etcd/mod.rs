@@ -108,8 +108,7 @@ impl EtcdLog {
         self.inner.gateway.etcd_cluster()
     }
 
-    /// Proposes what all replicas must agree on. The result is what the first of them
-    /// proposed.
+    /// Proposes a value that all replicas must agree on. Returns the value that the first of them proposed.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] and others.
@@ -177,7 +176,7 @@ impl EtcdLog {
         self.inner.space.reclaim().await
     }
 
-    /// Removes what this process has in etcd for its appends. Without it, etcd removes it after ten minutes.
+    /// Removes the lanes of this process from etcd. Otherwise etcd removes them after ten minutes.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] and others.

@@ -1,11 +1,11 @@
-//! What a failed request to etcd means for the next step.
+//! The consequences of a failed request to etcd.
 //!
 //! etcd's errors are known by their text: the gateway sends the same text in every version and place (an
 //! answer, a stream, the reason of a cancelled watch), but codes and statuses differ.
 
 use crate::Failure;
 
-/// What a failure means.
+/// The kind of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The request had no effect and never will have. Another try, at another server, may succeed.
@@ -58,7 +58,7 @@ const UNCLEAR: &[u32] = &[1, 2, 4, 10, 13, 14, 15];
 const NO_AUTHENTICATION: &str = "authentication is not enabled";
 
 impl Failure {
-    /// What this failure means.
+    /// The kind of this failure.
     pub(super) fn kind(&self) -> Kind {
         match self {
             Failure::Transport { source, .. } if source.is_connect() => Kind::NotDone,

@@ -201,7 +201,7 @@ impl Tail {
         }
     }
 
-    /// What a failure means for the tail.
+    /// Whether a failure ends the tail, or only its watch.
     fn ended(&self, failure: Failure) -> Ended {
         match failure.kind() {
             kind if kind.is_transient() => Ended::Broken(failure),

@@ -207,7 +207,7 @@ pub(super) struct WatchCreate {
 #[derive(Debug, Serialize)]
 pub(super) struct Nothing {}
 
-/// What every answer begins with, except that to `alarm` and `defragment`.
+/// The header of every answer, except that to `alarm` and `defragment`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Header {

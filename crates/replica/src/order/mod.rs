@@ -29,7 +29,7 @@ use entry::Entry;
 use lookalike_engine::{Callers, EngineError, Order, Submission, Submitted, Turn, Turns};
 use lookalike_log::{self as log, Log, LogError, MAX_PAYLOAD, Position};
 
-/// How long an append is tried again. Writes wait while one without work is.
+/// How long an append is tried again: with work, and without. Writes wait for both.
 const WITHIN: Duration = Duration::from_secs(4);
 const WITHIN_OF_TIME: Duration = Duration::from_secs(1);
 /// An append that takes this long is reported, at most once in the time after it.
