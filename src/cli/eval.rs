@@ -122,7 +122,7 @@ fn edited(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set, F
     Ok(set)
 }
 
-/// What the candidates promise for texts like those of a set with edited copies.
+/// The promises of the candidates for texts like those of a set with edited copies.
 fn promised(known: Profiles, arguments: &EvalArguments, set: Set) -> Result<String, Failure> {
     let assumed = Assumed { documents: arguments.documents, duplicate_share: arguments.duplicate_share };
     let labels = Labels { positive: set.labels.positive, ..Labels::default() };

@@ -70,7 +70,7 @@ pub(super) struct Operations {
     pub(super) operations: Vec<Operation>,
 }
 
-/// What is done to a hidden collection.
+/// A step of filling a hidden collection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum HiddenWork {
     /// Create it, with the next number. From now on this server records what changes in the collection that
@@ -158,7 +158,7 @@ impl Payload {
     }
 }
 
-/// What a command has done, other than [`Command::Write`].
+/// The result of a command other than [`Command::Write`].
 pub(super) enum Done {
     /// A collection was created or changed.
     Collection(Changed),

@@ -29,7 +29,7 @@ const ENTRY_MARKS: usize = 500;
 const ATTEMPTS: usize = 60;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a caller needs to fill hidden collections.
+/// A caller's access to hidden collections.
 #[derive(Clone)]
 pub(super) struct Access {
     shared: Arc<Shared>,

@@ -91,7 +91,7 @@ pub enum Relation {
     AtMost,
 }
 
-/// What a field is compared with.
+/// The bound of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     /// A number. Fields that are not numbers do not compare.

@@ -102,7 +102,7 @@ impl<'v, 's> Marks<'v, 's> {
         Ok(is_pair || self.has(a)? || self.has(b)?)
     }
 
-    /// What an answer about this document leaves out; `None` if that is nothing.
+    /// The documents that an answer about this one leaves out; `None` if there are none.
     pub(super) fn left_out(
         self,
         document: Option<&DocumentId>,

@@ -111,7 +111,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What is left out of the near-duplicates of a document because of marks.
+    /// The documents that are left out of the near-duplicates of a document because of marks.
     pub(super) fn left_out(
         &self,
         collection: &Collection,

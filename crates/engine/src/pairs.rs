@@ -75,7 +75,7 @@ pub struct Pairs {
     _permit: OwnedSemaphorePermit,
 }
 
-/// What comes next in a round.
+/// The next step of a round.
 enum Round {
     Begin,
     Join,
@@ -220,7 +220,7 @@ impl Pairs {
             let documents = hashes.len() / width.bytes();
             if documents.is_multiple_of(DOCUMENTS) {
                 let bytes = ids.text.len() + 2 * signatures.len();
-                // What is read until the next reservation, at most an eighth more.
+                // Includes the documents until the next reservation: at most an eighth more.
                 let bytes = bytes + bytes / 8 + (documents + DOCUMENTS) * of_document;
                 reserved.grow_to(fixed + bytes)?;
             }

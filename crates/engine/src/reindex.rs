@@ -42,7 +42,7 @@ const PAGE_BYTES: usize = 1 << 20;
 /// Number of marks that are read at a time.
 const PAGE_MARKS: usize = 1_000;
 
-/// What changed in a collection that is being reindexed.
+/// Documents and marks that changed in a collection that is being reindexed.
 #[derive(Clone, Debug, Default)]
 pub struct Followed {
     /// Documents that were written or deleted.

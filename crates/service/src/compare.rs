@@ -73,7 +73,7 @@ pub struct Comparison {
     pub summary: String,
 }
 
-/// What a comparison compares.
+/// The data that a comparison uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
     /// Both texts, besides their hashes or signatures.

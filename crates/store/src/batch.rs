@@ -73,7 +73,7 @@ impl<'a> Batch<'a> {
         self.writes.remove(Tree::Rows, codec::row_key(collection, id));
     }
 
-    /// What the batch adds to the digests of all collections.
+    /// The difference that the batch makes to the sum of the digests of all collections.
     pub fn digest_difference(&self) -> Digest {
         self.differences.values().fold(Digest::default(), |sum, of| sum.plus(of.digest))
     }

@@ -62,8 +62,7 @@ pub struct Part {
     pub of: Option<Membership>,
 }
 
-/// What is decided about copies. There are several parts if a representative that is nearer ranks between
-/// them.
+/// The decision about copies. There are several parts if a representative that is nearer ranks between them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copies {
     /// Whether the first one represents the cluster of all.
@@ -199,7 +198,7 @@ pub enum Task {
     Promote {
         /// The copies.
         of: CopiesOf,
-        /// Those up to these ones have a task already.
+        /// Copies up to these have a task already.
         after: Option<CopiesOf>,
     },
     /// The cluster of this number has no representative any more, or one of a greater rank: decide its
@@ -217,7 +216,7 @@ pub enum Task {
     },
     /// Decide all documents.
     Scan {
-        /// Those up to this one have a task already.
+        /// Documents up to this one have a task already.
         after: Option<DocumentId>,
     },
 }

@@ -212,7 +212,7 @@ impl<'v, 's> Clusters<'v, 's> {
         self.put(at, codec::write(&DocumentLayout { hash: bytes_of(hash), key, place, is_marked }));
     }
 
-    /// What is decided about copies; `None` if there is none of them.
+    /// The decision about copies; `None` if there is no such document.
     pub fn copies(&self, of: &CopiesOf) -> Result<Option<Copies>, StoreError> {
         self.get(&self.key(COPIES, &[&of.write()]), |value| codec::read(value, "cluster"))
     }

@@ -47,7 +47,7 @@ impl Digest {
         Digest(self.0.wrapping_add(other.0))
     }
 
-    /// What must be added to `other` for this one.
+    /// The digest that, added to `other`, gives this one.
     #[must_use]
     pub(crate) fn minus(self, other: Digest) -> Digest {
         Digest(self.0.wrapping_sub(other.0))

@@ -87,7 +87,7 @@ impl Work {
     /// the latest when all other work on the tree has ended. After any other error nothing is deleted.
     ///
     /// # Errors
-    /// That of the work, or that of putting the pointer back; then the work did not begin.
+    /// The error of the work, or of putting the pointer back; then the work did not begin.
     pub(super) fn run<T>(
         &self,
         tree: &AnyTree,

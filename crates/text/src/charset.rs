@@ -458,7 +458,7 @@ mod tests {
         let bytes = WINDOWS_1252.encode(&german).0.into_owned();
         assert_eq!(read(&bytes, None, true), german);
         assert!(decode(&bytes, None, false).is_err());
-        // What tells the charset comes late.
+        // The bytes that show the charset come late.
         let late = format!("{}{}", "<p>ascii</p>".repeat(9_000), SIMPLIFIED.repeat(9));
         assert_eq!(read(&GBK.encode(&late).0, None, true), late);
     }

@@ -47,7 +47,7 @@ pub fn clusters(text: &str, line: &mut String, starts: &mut Vec<usize>) {
     }
 }
 
-/// What continues the cluster of a character, besides marks and vowels that are written after a consonant.
+/// How the cluster of a character continues, besides marks and vowels that are written after a consonant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joins {
     Nothing,

@@ -1,4 +1,4 @@
-//! What a build without all features of the crate cannot read.
+//! Texts that a build without all features of the crate cannot read.
 
 use crate::class::Class;
 use crate::features::sentences;

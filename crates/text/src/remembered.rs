@@ -8,7 +8,7 @@ use super::Dictionary;
 use super::runs::{Run, System};
 use super::words::{NewWords, words};
 
-/// What cuts runs into words.
+/// Cuts runs into words.
 pub trait CutsWords {
     /// Passes the words of a run to `each`, in order, as [`words`] does.
     fn words(&self, run: Run<'_>, new_words: NewWords, each: impl FnMut(&str));

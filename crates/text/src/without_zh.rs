@@ -1,4 +1,4 @@
-//! What stands for Chinese in a build without the feature `zh`: nothing is cut or converted.
+//! Stand-ins for Chinese in a build without the feature `zh`: nothing is cut or converted.
 //!
 //! Guarantees: no text gets another fingerprint than with the feature. Profiles refuse a text with Chinese
 //! ([`NeedsFeature::check`]); if one came here all the same, the process would panic before it made a hash.

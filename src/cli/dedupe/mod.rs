@@ -2,8 +2,8 @@
 //!
 //! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`,
 //! `output`), the documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`).
-//! What can be known to fail is found before the work (`checks`). The prints of an interrupted run are used
-//! again (`spool`).
+//! Errors that can be foreseen are found before the work (`checks`). The prints of an interrupted run are
+//! used again (`spool`).
 
 mod against;
 mod checks;

@@ -30,7 +30,7 @@ pub(super) const SKETCH_BITS: u32 = 1;
 /// The result of making a document of a record.
 pub(super) struct Made {
     pub(super) id: Option<String>,
-    /// What is stored about it; `None` if an earlier run has stored it.
+    /// The facts to store about it; `None` if an earlier run has stored them.
     pub(super) stored: Option<Stored>,
     /// Why it is not read.
     pub(super) unread: Option<Unread>,

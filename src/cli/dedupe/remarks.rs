@@ -1,5 +1,5 @@
-//! What a user should know about how the text of a document was read: a byte in its print, and a count in
-//! the summary.
+//! Remarks for the user on how the text of a document was read: a byte in its print, and a count in the
+//! summary.
 
 use lookalike_text::{CharsetOf, PageText};
 

@@ -96,7 +96,7 @@ pub(super) enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::Document, Kind::Empty, Kind::Little, Kind::Other, Kind::Invalid];
 
-/// What is stored about a record.
+/// The stored facts about a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
     pub(super) kind: Kind,

@@ -1,4 +1,5 @@
-//! What a run found: counts, groups and distances, as text of at most twelve lines. The report has all of it.
+//! The results of a run: counts, groups and distances, as text of at most twelve lines. The report has all of
+//! it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -72,7 +72,7 @@ struct Counts {
     files: u64,
 }
 
-/// What is known about the records of a run.
+/// The answers of a run, counted and reported.
 pub(super) struct Answers {
     saved: Saved,
     report: Option<Report>,

@@ -13,7 +13,7 @@ pub(super) struct Seen(Arc<Mutex<Names>>);
 
 #[derive(Debug, Default)]
 struct Names {
-    /// Those of the list that a line had.
+    /// Listed fields that a line had.
     listed: BTreeSet<String>,
     /// The first [`LISTED`] names of all.
     some: BTreeSet<String>,

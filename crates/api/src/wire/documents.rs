@@ -139,7 +139,7 @@ impl DocumentIn {
         Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, exported, is_keyed })
     }
 
-    /// The same for a route with the id in the path.
+    /// The document of a route with the id in the path.
     pub fn offered_as(
         self,
         id: &DocumentId,

@@ -285,7 +285,7 @@ impl Writer {
         let done = self.execute(command);
         let attempt = Attempt::of(&done);
         if matches!(attempt, Attempt::Done) {
-            // What is begun and nobody fills is discarded later.
+            // A hidden collection that nobody fills is discarded later.
             let _ = std::mem::take(&mut entry.turn.callers).answer(done);
         }
         attempt

@@ -43,7 +43,7 @@ use lookalike_store::{Digest, LogPosition, Store, StoreError};
 pub(super) use order::COMMAND_BYTES;
 pub use order::{Order, Submission, Submitted, Turn, Turns};
 
-/// What makes an engine a replica.
+/// The order and the identity of a replica.
 #[derive(Clone)]
 pub struct Membership {
     /// The order of all commands.

@@ -44,7 +44,7 @@ pub trait NearPairs: Send {
     /// element that counts it finds none, whose distance is the largest.
     fn step(&mut self, k: u32, found: &mut Vec<NearPair>) -> bool;
 
-    /// The bytes that the list and a pass take, about.
+    /// The approximate bytes of the list and a pass.
     fn bytes(&self) -> usize;
 }
 

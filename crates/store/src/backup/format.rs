@@ -29,7 +29,7 @@ pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
 /// The most bytes of the last member: half a million parts.
 pub(super) const END_BYTES: u64 = 64 << 20;
 
-/// What the lines of a part are.
+/// The kind of the lines of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Documents,
@@ -230,7 +230,7 @@ pub struct Summary {
     pub bytes: u64,
 }
 
-/// What a line of a backup contains.
+/// A line of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// A document.

@@ -122,7 +122,7 @@ struct Reading {
     last: Option<DocumentId>,
     /// The number of parts of the present kind.
     parts: u64,
-    /// What the lines of these parts are.
+    /// The kind of their lines.
     kind: Kind,
     /// The last mark.
     last_mark: Option<Mark>,

@@ -23,7 +23,7 @@ pub struct Units {
     pub south_east_asian: f64,
 }
 
-/// What a character is part of.
+/// The unit that a character is part of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Letter,

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::visible::is_inline;
 
-/// What stands between two words.
+/// The separator of two words.
 const SPACE: &[u8] = b" ";
 /// The bytes that are held before they are digested: many tokens have one letter.
 const HELD: usize = 1024;

@@ -279,7 +279,7 @@ impl Page<'_> {
         removed
     }
 
-    /// What is removed because of this node: the node itself, or a small block around it.
+    /// The node to remove because of this one: itself, or a small block around it.
     fn removed_at(&self, at: usize) -> Option<usize> {
         let node = &self.nodes[at];
         match node.kind {

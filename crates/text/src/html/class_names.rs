@@ -1,4 +1,4 @@
-//! What the names of an element say about its content: tag, `role`, classes and id.
+//! The kind of an element by its names: tag, `role`, classes and id.
 //!
 //! Guarantees: time proportional to the names. Not here: what is removed (see `boilerplate`).
 
@@ -10,8 +10,8 @@ use dom_query::Element;
 /// The most words of a name that are read.
 const WORDS: usize = 64;
 
-/// What an element seems to be by its names. Each sign can be wrong: `body` with the class `has-sidebar` is
-/// not a sidebar. Therefore a rule also needs measures.
+/// The kinds that the names of an element suggest. Each sign can be wrong: `body` with the class
+/// `has-sidebar` is not a sidebar. Therefore a rule also needs measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a sign of its own")]
 pub(super) struct Named {
@@ -77,7 +77,7 @@ static MEANINGS: LazyLock<HashMap<&'static str, Named>> = LazyLock::new(|| {
 });
 
 impl Named {
-    /// What the names of an element say.
+    /// The kinds of an element.
     pub(super) fn of(element: &Element) -> Named {
         let mut named = Named::default();
         match &*element.name.local {

@@ -12,7 +12,7 @@ use aho_corasick::AhoCorasick;
 /// The most bytes of a notice about a subscription, or of a request.
 const SHORT: usize = 500;
 
-/// What a text is, if it is not a part of an article.
+/// The kind of a text that is no part of an article.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// About cookies or consent to the use of data.
