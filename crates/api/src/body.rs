@@ -37,7 +37,7 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// No bytes yet, of as many as are announced.
+    /// An empty body, for which this many bytes are announced.
     pub fn of(announced: Option<usize>) -> Growing {
         Growing { announced, ..Growing::default() }
     }

@@ -2,8 +2,8 @@
 //!
 //! The limits of a body count decompressed bytes. A part of at most 16 KiB is decompressed at a time, and
 //! only when it is read, so a body that expands to more than its limit costs no more than one that is sent
-//! so. A window of zstd has at most 8 MiB, as RFC 9659 demands of this encoding, and the memory of a decoder
-//! is reserved for the request as it is used. Checksums are verified.
+//! uncompressed. A window of zstd has at most 8 MiB, as RFC 9659 demands of this encoding, and the memory of
+//! a decoder is reserved for the request as it is used. Checksums are verified.
 //!
 //! *Absent*: several encodings of one body, and the time in which a body must arrive, which counts the bytes
 //! on the wire (`edge/body`). The layer of `tower-http` uses the same decoders, but reads only the first of
@@ -57,7 +57,7 @@ pub fn decoded(mut request: Request) -> Result<Request, Problem> {
     let Some(encoding) = encoding(request.headers())? else { return Ok(request) };
     let headers = request.headers_mut();
     headers.remove(header::CONTENT_ENCODING);
-    // It is that of the compressed body.
+    // This is the length of the compressed body.
     headers.remove(header::CONTENT_LENGTH);
     // A request without a body may have the header nevertheless.
     if request.body().is_end_stream() {
@@ -129,8 +129,8 @@ fn problem_of(name: &'static str, error: io::Error) -> axum::BoxError {
     DecodeError::Damaged(name, what).into()
 }
 
-/// Why bytes that a request sends without an encoding are refused, if they are compressed: no JSON and no
-/// text begins so.
+/// The error of a compressed body that is sent without an encoding: no JSON and no text begins with these
+/// bytes.
 pub fn undeclared(bytes: &[u8]) -> Option<Problem> {
     let name = match bytes {
         [0x1f, 0x8b, ..] => "gzip",

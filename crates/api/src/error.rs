@@ -181,7 +181,7 @@ pub struct Problem {
     outcome: Option<&'static str>,
     /// Seconds after which the request may succeed, if that is known.
     retry_after: Option<u64>,
-    /// The version of what the condition of the request does not admit.
+    /// The present version, if it does not meet the condition of the request.
     version: Option<Version>,
     /// Whether this is the answer of `/readyz`: then the status is 503 for every code.
     is_unavailable: bool,

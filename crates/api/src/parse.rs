@@ -101,7 +101,7 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         if !inner.is_data() {
             return malformed(&said, place);
         }
-        // What is no JSON is named first: a member that holds it may be unknown, too.
+        // Invalid JSON is reported first: it may be the value of an unknown member.
         if let Some((message, place)) = not_json(bytes) {
             return malformed(&message, place);
         }

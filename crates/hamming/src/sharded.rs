@@ -451,7 +451,7 @@ impl<W: Filed> Index<W> {
     }
 }
 
-/// What a scan of this number of hashes has read. Free entries, which lines are padded with, do not count.
+/// The memory that a scan of this number of hashes has read. Free entries, which pad lines, do not count.
 fn of_scan(touched: Touched, hashes: usize) -> Touched {
     Touched { candidates: hashes as u64, ..touched }
 }

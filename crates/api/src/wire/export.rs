@@ -54,14 +54,14 @@ pub struct ExportHeader {
     /// The size in bytes of the sketches of documents without texts, if they have sketches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sketch_bytes: Option<u16>,
-    /// Whether documents have the grams by which passages are found; of a text that is not kept, its line has
+    /// Whether documents have the grams by which passages are found; the line of a text that is not kept has
     /// them.
     #[serde(default)]
     pub passages: bool,
     /// The number of marks of the collection, which are not in the export.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub marks: u64,
-    /// Whether of near-duplicates only one each is in the export.
+    /// Whether the export has one document of each group of near-duplicates.
     #[serde(default)]
     representatives: bool,
     /// The form of the hashes, if it is not `hex`.

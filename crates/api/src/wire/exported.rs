@@ -1,4 +1,4 @@
-//! What a line of an export has of a document besides its content, on the wire.
+//! The members of a document in an export besides its content, on the wire.
 
 use std::borrow::Cow;
 

@@ -38,7 +38,7 @@ pub(super) fn probe<W: Filed>(
 ) -> bool {
     let found_before = found.len();
     let &Question { query, k, .. } = question;
-    // Not part of the reader, which is moved, and without a value at first: most tables are few.
+    // Outside the reader, which is moved, and empty at first: most plans have few tables.
     let (bits, mut patterns) = ([0; MAX_BLOCKS], ArrayVec::new());
     let blocks = plan.kind.blocks();
     let patterns = &mut patterns;
