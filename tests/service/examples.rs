@@ -35,11 +35,11 @@ fn is_left_out(operation: &str) -> bool {
     }
 }
 
-/// A schema, with a reference to another one resolved.
-fn resolved<'c>(contract: &'c Value, schema: &'c Value) -> &'c Value {
-    match schema["$ref"].as_str() {
+/// A part of the contract, or what it refers to.
+fn resolved<'c>(contract: &'c Value, part: &'c Value) -> &'c Value {
+    match part["$ref"].as_str() {
         Some(reference) => contract.pointer(&reference[1..]).unwrap(),
-        None => schema,
+        None => part,
     }
 }
 
@@ -64,6 +64,7 @@ fn filled(contract: &Value, path: &str, operation: &Value) -> Filled {
     let (mut path, mut headers) = (path.to_owned(), Vec::new());
     let mut query = form_urlencoded::Serializer::new(String::new());
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let parameter = resolved(contract, parameter);
         let Some(value) = value(contract, parameter) else { continue };
         let name = parameter["name"].as_str().unwrap();
         match parameter["in"].as_str().unwrap() {
@@ -149,7 +150,7 @@ async fn every_operation_succeeds_with_its_examples() {
                     request = request.header(name, value);
                 }
                 if let Some((kind, body)) = &body {
-                    request = request.header("content-type", kind).body(body.to_string());
+                    request = request.header("content-type", kind).body(text(body));
                 }
                 let response = request.send().await.unwrap();
                 let (status, answer) = (response.status(), response.text().await.unwrap());

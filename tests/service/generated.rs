@@ -101,8 +101,8 @@ async fn schemathesis_follows_the_links_of_answers_and_finds_nothing() {
     println!("{covered} links followed");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_generated_typescript_client_makes_the_tour() {
+/// Compiles the tour `name` with a client that a program makes of the contract, and makes it.
+async fn typescript_tour(name: &str, client: &str, (generator, arguments): (&str, &[&str])) {
     let modules = Path::new(ROOT).join("target/typescript/node_modules");
     if !modules.exists() {
         return skipped(
@@ -117,21 +117,33 @@ async fn a_generated_typescript_client_makes_the_tour() {
         let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{program}: {printed}");
     };
-    std::fs::copy(Path::new(ROOT).join("tests/service/tour.ts"), out.path().join("tour.ts")).unwrap();
+    let source = format!("{name}.ts");
+    std::fs::copy(Path::new(ROOT).join("tests/service").join(&source), out.path().join(&source)).unwrap();
     std::os::unix::fs::symlink(&modules, out.path().join("node_modules")).unwrap();
-    let contract = Path::new(ROOT).join("openapi.yaml");
-    run("openapi-typescript", &[contract.to_str().unwrap(), "-o", "api.d.ts"]);
+    std::fs::copy(Path::new(ROOT).join("openapi.yaml"), out.path().join("openapi.yaml")).unwrap();
+    run(generator, arguments);
     let strict = ["--strict", "--noUncheckedIndexedAccess", "--noPropertyAccessFromIndexSignature"];
     let kind = ["--target", "es2022", "--module", "node16", "--moduleResolution", "node16"];
-    run("tsc", &[&strict[..], &kind, &["--types", "node", "tour.ts", "api.d.ts"]].concat());
+    run("tsc", &[&strict[..], &kind, &["--types", "node", &source, client]].concat());
     let data = out.path().join("data");
     let key = key(&data, "tourist", &["--role", "admin"]);
     let server = Server::start(&data).await;
     let mut tour = Command::new("node");
-    tour.args(["tour.js", &server.url, &key]).current_dir(out.path());
+    tour.args([&format!("{name}.js"), &server.url, &key]).current_dir(out.path());
     let output = tokio::task::spawn_blocking(move || tour.output().unwrap()).await.unwrap();
     let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(output.status.success() && printed.contains("the tour is made"), "{printed}\n{}", server.log());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn types_made_by_openapi_typescript_make_the_tour() {
+    typescript_tour("tour", "api.d.ts", ("openapi-typescript", &["openapi.yaml", "-o", "api.d.ts"])).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_made_by_orval_insert_look_up_and_delete() {
+    let arguments = ["--input", "openapi.yaml", "--output", "client.ts", "--client", "fetch"];
+    typescript_tour("orval", "client.ts", ("orval", &arguments)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

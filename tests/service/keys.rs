@@ -110,7 +110,13 @@ fn routes() -> Vec<Route> {
         routes.push(Route { body, ..route(method, of_news, of_both) });
     }
     let lines = Value::String("{\"id\":\"kept\",\"hash\":\"00000000000000ff\"}\n".to_owned());
-    routes.push(Route { kind: "application/x-ndjson", ..post("/collections/news/documents", lines, "waWA") });
+    for (path, allowed) in [
+        ("/collections/news/documents", "waWA"),
+        ("/collections/news/stream/documents", "waWA"),
+        ("/stream/documents", "wa"),
+    ] {
+        routes.push(Route { kind: "application/x-ndjson", ..post(path, lines.clone(), allowed) });
+    }
     routes
 }
 

@@ -50,3 +50,9 @@ def before_call(context, case, kwargs):
     deletes = case.method.upper() == "DELETE" and case.operation.path == "/collections/{collection}"
     if deletes and case.path_parameters.get("collection") == "default":
         case.path_parameters["collection"] = "another"
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(_context: object, body: object) -> bytes:
+    """The body of a stream, which is any text."""
+    return str(body).encode(errors="replace")

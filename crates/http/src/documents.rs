@@ -36,23 +36,19 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 pub(super) const PATH: &str = "/documents";
 /// The path of one document.
 const DOCUMENT: &str = "/documents/{id}";
+/// The media type of a stream.
+const LINES: &str = "application/x-ndjson";
 
 /// The routes of this module.
 pub(super) fn routes(all: Routes) -> Routes {
     all.of_optional_collection(WRITE, routes!(add))
         .of_optional_collection(WRITE, routes!(batch))
+        .of_optional_collection(WRITE, routes!(stream))
         .of_optional_collection(READ, routes!(get))
         .of_optional_collection(WRITE, routes!(put, patch, delete))
 }
 
-/// Stores one document, or a stream of documents.
-///
-/// A stream is `application/x-ndjson` of any length, with one document per line. The answer is a stream of
-/// one result per line, in order, and a summary at the end; read it while you send. A bad line fails alone.
-///
-/// The header of an export gets no result. If its profile is not that of the collection, hashes and
-/// signatures up to the next header are refused. An uncompressed body of known length that begins with such a
-/// header of an export without texts is refused as a whole (409).
+/// Stores one document. A body of `application/x-ndjson` is read as by `POST /stream/documents`.
 #[utoipa::path(
     post, path = PATH, tag = "documents", operation_id = "add_documents",
     params(
@@ -62,13 +58,11 @@ pub(super) fn routes(all: Routes) -> Routes {
             each request. Documents without ids get ids that follow from it, so it can be sent again. With \
             another body it is refused (422)."),
     ),
-    request_body(content((DocumentIn = "application/json"), (String = "application/x-ndjson"))),
+    request_body = DocumentIn,
     responses(
-        (status = 200,
-            description = "The document was updated, or is a duplicate and was not stored; or the results of \
-                a stream: one `LineResult` per line, then a `SummaryLine`.",
-            headers(("ETag" = Option<String>, description = "The version of one document that was stored.")),
-            content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
+        (status = 200, description = "The document was updated, or is a duplicate and was not stored.",
+            body = AddedOut,
+            headers(("ETag" = Option<String>, description = "The version of one document that was stored."))),
         (status = 201, description = "The document was created.", body = AddedOut,
             headers(
                 ("ETag" = String, description = "Its version."),
@@ -86,24 +80,11 @@ async fn add(
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
+    if check_type(request.headers(), &["application/json", LINES])? == LINES {
+        return streamed(&state, &collection, &params, condition, key, request).await;
+    }
     let idempotency = IdempotencyKey::of(request.headers())?;
     let limits = *state.service.limits();
-    if kind == "application/x-ndjson" {
-        let into = destination(&state, &collection, &params, condition, key)?;
-        let into = Destination { idempotency, ..into };
-        let waits = [header::EXPECT, header::CONTENT_LENGTH];
-        let waits = waits.iter().any(|name| request.headers().contains_key(name));
-        let body = request.into_body().into_data_stream();
-        let (sizes, enough) = (bulk::Sizes::of(&limits), bulk::enough(&state.service));
-        let headers = bulk::headers(&state.service, &collection);
-        let mut lines = bulk::lines(body, sizes, enough, into.rule.unless.is_some(), headers);
-        if waits {
-            state.service.admit_stream(&collection)?;
-            lines = bulk::after_first_chunk(lines).await?;
-        }
-        return bulk::respond(into, lines, Framing::Lines);
-    }
     let storing = Storing::of(&state, &collection, &params, condition, deadline)?;
     let bytes = read(request, limits.body_bytes()).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
@@ -117,6 +98,68 @@ async fn add(
         Ok(idempotency.named(offered, 0))
     });
     storing.store(&state, &collection, offered).await
+}
+
+/// Stores a stream of documents of any length, one per line.
+///
+/// The answer is a stream of one `LineResult` per line, in order, and a `SummaryLine` at the end; read it
+/// while you send. A bad line fails alone.
+///
+/// The header of an export gets no result. If its profile is not that of the collection, hashes and
+/// signatures up to the next header are refused. An uncompressed body of known length that begins with such a
+/// header of an export without texts is refused as a whole (409).
+#[utoipa::path(
+    post, path = "/stream/documents", tag = "documents", operation_id = "stream_documents",
+    params(
+        NearParams,
+        ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids; \
+            others fail alone."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for \
+            each request. Documents without ids get ids that follow from it, so it can be sent again. With \
+            another body it is refused (422)."),
+    ),
+    request_body(content = String, content_type = "application/x-ndjson"),
+    responses(
+        (status = 200, description = "The results of the lines.",
+            content((LineOut = "application/x-ndjson"))),
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
+    )
+)]
+async fn stream(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    Params(params): Params<NearParams>,
+    Conditional(condition): Conditional,
+    key: Option<Extension<RequestKey>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &[LINES])?;
+    streamed(&state, &collection, &params, condition, key, request).await
+}
+
+async fn streamed(
+    state: &State,
+    collection: &CollectionName,
+    params: &NearParams,
+    condition: Condition,
+    key: Option<Extension<RequestKey>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let idempotency = IdempotencyKey::of(request.headers())?;
+    let limits = *state.service.limits();
+    let into = destination(state, collection, params, condition, key)?;
+    let into = Destination { idempotency, ..into };
+    let waits = [header::EXPECT, header::CONTENT_LENGTH];
+    let waits = waits.iter().any(|name| request.headers().contains_key(name));
+    let body = request.into_body().into_data_stream();
+    let (sizes, enough) = (bulk::Sizes::of(&limits), bulk::enough(&state.service));
+    let headers = bulk::headers(&state.service, collection);
+    let mut lines = bulk::lines(body, sizes, enough, into.rule.unless.is_some(), headers);
+    if waits {
+        state.service.admit_stream(collection)?;
+        lines = bulk::after_first_chunk(lines).await?;
+    }
+    bulk::respond(into, lines, Framing::Lines)
 }
 
 /// Stores an array of documents. An element that is not a document fails alone.

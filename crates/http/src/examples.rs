@@ -23,6 +23,7 @@ fn body(operation: &str) -> Option<Value> {
         "fingerprint" => json!({"text": TEXT}),
         "compare" => json!({"a": {"text": TEXT}, "b": {"text": OTHER}}),
         "add_documents" => json!({"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}),
+        "stream_documents" => json!("{\"id\": \"article-1\", \"hash\": \"a1b2c3d4e5f60718\"}\n"),
         "batch_documents" => json!([{"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}]),
         "batch_fingerprint" => json!({"texts": [TEXT, OTHER]}),
         "batch_similar" => json!({"queries": [{"text": TEXT}, {"text": OTHER}]}),
@@ -43,7 +44,9 @@ fn body(operation: &str) -> Option<Value> {
 fn parameters(operation: &str) -> &'static [(&'static str, Option<&'static str>)] {
     match operation {
         "get_similar" => &[("text", Some(OTHER)), ("hash", None), ("id", None), ("profile", None)],
-        "add_documents" | "batch_documents" | "get_document" => &[("If-None-Match", None)],
+        "add_documents" | "batch_documents" | "stream_documents" | "get_document" => {
+            &[("If-None-Match", None)]
+        }
         "put_document" => &[("If-Match", None), ("If-None-Match", None)],
         "patch_document" | "delete_document" => &[("If-Match", None)],
         "remove_mark" => &[("other", Some("article-2"))],
@@ -70,7 +73,7 @@ fn set_body(operation: &mut Operation, example: &Value) {
     let Some(RefOr::T(body)) = &mut operation.request_body else { return };
     for (kind, content) in &mut body.content {
         if let RefOr::T(content) = content
-            && (kind == "application/json" || kind.ends_with("+json"))
+            && (kind.ends_with("json") && example.is_string() == kind.ends_with("ndjson"))
         {
             content.example = Some(example.clone());
         }

@@ -1,9 +1,10 @@
 //! The `OpenAPI` contract, generated from the handlers. A test checks that `openapi.yaml` is equal to it.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::http::Method;
-use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
@@ -13,7 +14,7 @@ use utoipa::openapi::{Required, path::Operation};
 use utoipa::{IntoResponses, OpenApi};
 
 use super::error::Body;
-use super::responses::{AnyProblem, NotAllowed};
+use super::responses::{self, AnyProblem, NotAllowed};
 use super::route::{Need, ROUTES};
 use super::wire::{
     Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, HashOut, Id, Metadata,
@@ -85,7 +86,10 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
     }
     links::add(&mut contract);
     examples::add(&mut contract);
-    let schemes = &mut contract.components.get_or_insert_default().security_schemes;
+    share(&mut contract);
+    let components = contract.components.get_or_insert_default();
+    components.responses.extend(responses::all());
+    let schemes = &mut components.security_schemes;
     schemes.insert("bearer".to_owned(), SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)).into());
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
     schemes.insert("key".to_owned(), SecurityScheme::ApiKey(header).into());
@@ -144,6 +148,60 @@ fn add_errors(operation: &mut Operation, is_open: bool) {
         operation.responses.responses.extend(NotAllowed::responses());
     }
     operation.responses.responses.extend(AnyProblem::responses());
+}
+
+/// Describes parameters and responses that several operations have once, and refers to them.
+fn share(contract: &mut utoipa::openapi::OpenApi) {
+    let (mut parameters, mut responses) = (Vec::new(), Vec::new());
+    for operation in contract.paths.paths.values_mut().flat_map(operations) {
+        let id = operation.operation_id.as_deref().unwrap_or_default();
+        let id = id.strip_suffix(IN_COLLECTION).unwrap_or(id).to_owned();
+        for parameter in operation.parameters.iter_mut().flatten() {
+            let RefOr::T(Parameter { name, .. }) = &*parameter else { continue };
+            parameters.push((name.clone(), format!("{id}_{name}"), parameter));
+        }
+        for (status, response) in &mut operation.responses.responses {
+            responses.push((status.clone(), format!("{id}_{status}"), response));
+        }
+    }
+    let (parameters, responses) = (shared(parameters, "parameters"), shared(responses, "responses"));
+    let components = contract.components.get_or_insert_default();
+    components.parameters.extend(parameters);
+    components.responses.extend(responses);
+}
+
+/// Moves values that stand in several places to the components of this kind. The name there is the short one,
+/// or the long one of the first place if values of the short name differ.
+fn shared<T: Clone + PartialEq>(
+    places: Vec<(String, String, &mut RefOr<T>)>,
+    kind: &str,
+) -> BTreeMap<String, RefOr<T>> {
+    let mut values: Vec<(T, &str, &str, usize)> = Vec::new();
+    for (short, long, place) in &places {
+        let RefOr::T(value) = &**place else { continue };
+        match values.iter_mut().find(|(known, ..)| known == value) {
+            Some((.., uses)) => *uses += 1,
+            None => values.push((value.clone(), short, long, 1)),
+        }
+    }
+    let names: Vec<(T, String)> = values
+        .iter()
+        .filter(|(.., uses)| *uses > 1)
+        .map(|(value, short, long, _)| {
+            let is_unique = values.iter().filter(|(_, other, ..)| other == short).count() == 1;
+            (value.clone(), (*if is_unique { short } else { long }).to_owned())
+        })
+        .collect();
+    let mut components = BTreeMap::new();
+    for (_, _, place) in places {
+        let RefOr::T(value) = &*place else { continue };
+        let Some((_, name)) = names.iter().find(|(known, _)| known == value) else { continue };
+        let reference = RefOr::Ref(Ref::new(format!("#/components/{kind}/{name}")));
+        let described = std::mem::replace(place, reference);
+        let before = components.insert(name.clone(), described.clone());
+        assert!(before.is_none_or(|before| before == described), "two {kind} have the name {name}");
+    }
+    components
 }
 
 /// Adds the parameter of the path for the collection.
