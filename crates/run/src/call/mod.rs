@@ -177,6 +177,10 @@ impl Reserved {
         }
         match &self.call {
             Some(call) => {
+                let most = call.accountant.most();
+                if bytes > most {
+                    return Err(NoMemory::TooLarge { asked: bytes, most });
+                }
                 call.accountant.reserve(call.client, bytes - self.bytes)?;
                 self.bytes = bytes;
             }
