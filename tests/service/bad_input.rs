@@ -402,7 +402,7 @@ fn queries() -> Vec<Case> {
         get(
             "k that is no number",
             "/similar?hash=00000000000000ff&k=three",
-            (422, "invalid_field", "invalid digit", "k"),
+            (422, "invalid_field", "a whole number", "k"),
         ),
         get("bytes that are no UTF-8", "/similar?text=%C4%E3%BA%C3", (422, "invalid_field", "UTF-8", "text")),
         get(
@@ -418,7 +418,7 @@ fn queries() -> Vec<Case> {
         get(
             "a k below 0",
             "/similar?hash=00000000000000ff&k=-1",
-            (422, "invalid_field", "invalid digit", "k"),
+            (422, "invalid_field", "a whole number", "k"),
         ),
         get("a wrong hash", "/similar?hash=xyz", (422, "invalid_field", "not a hexadecimal digit", "hash")),
         get(

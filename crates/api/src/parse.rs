@@ -134,8 +134,18 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 const WHOLE: &str = "a whole number, 0 or more";
 const NUMBER: &str = "a number";
 
-/// A message with the kinds of JSON in place of those of Rust.
+/// A message with the kinds of JSON in place of those of Rust. A number of a query is parsed by the standard
+/// library, which does not say what it expects.
 fn in_json(said: &str) -> String {
+    match said {
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            return format!("expected {WHOLE}");
+        }
+        "invalid float literal" | "cannot parse float from empty string" => {
+            return format!("expected {NUMBER}");
+        }
+        _ => {}
+    }
     match said.rsplit_once("expected ") {
         Some((before, "u8" | "u16" | "u32" | "u64" | "usize")) => format!("{before}expected {WHOLE}"),
         Some((before, "f32" | "f64")) => format!("{before}expected {NUMBER}"),
