@@ -119,7 +119,9 @@ fn made_by(decoder: impl AsyncRead + Send + 'static, name: &'static str, window:
 
 /// The error of a decoder, or that of the body that it reads.
 fn problem_of(name: &'static str, error: io::Error) -> axum::BoxError {
-    if error.get_ref().is_some_and(|inner| inner.is::<axum::Error>()) {
+    if let Some(inner) = error.get_ref()
+        && inner.is::<axum::Error>()
+    {
         return error.into();
     }
     let what = match error.kind() {

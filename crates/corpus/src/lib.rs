@@ -8,7 +8,7 @@
 //! - [`Documents`] holds what is compared, a [`Print`] for each document: its hash, or its signature.
 //! - [`Kept`] visits documents and gives a [`Decision`] for each, while they arrive or at the end.
 //! - [`decide_in_rounds`] makes the same decisions in bounded memory, in the order of [`visiting_order`].
-//! - [`linked`] joins near documents to groups, and [`neighbour_counts`] counts how many are near each.
+//! - [`linked()`] joins near documents to groups, and [`neighbour_counts`] counts how many are near each.
 //!
 //! ```
 //! use lookalike_corpus::{Decision, Documents, Kept, Print};

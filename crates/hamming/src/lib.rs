@@ -26,7 +26,7 @@
 //! table of few hashes is a sorted list with gaps (`segment`, `table`), one of many is an array of buckets of
 //! a cache line (`shard`, `buckets`), and `block` leaves out the bits that the place of an entry implies.
 //! `bulk` builds all tables at once. Readers take no lock; `sharded` proves why every hash is found, and
-//! once. Every answer equals that of [`scan`].
+//! once. Every answer equals that of [`scan()`].
 //!
 //! *Absent*: documents, ranking, an approximate mode for hashes.
 

@@ -81,7 +81,7 @@ impl WideHash {
         self.bits().map(|bit| if bit { '1' } else { '0' }).collect()
     }
 
-    /// This hash as a [`Hash`], if it has a width that can be stored.
+    /// This hash as a [`struct@Hash`], if it has a width that can be stored.
     pub fn to_hash(self) -> Option<Hash> {
         let [_, upper, lower] = self.limbs;
         match self.width {

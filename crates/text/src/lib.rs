@@ -8,17 +8,20 @@
 //! ```
 //! use lookalike_text::fingerprint::{Profile, Status};
 //!
+//! let text = "The harbour ferry will run every twenty minutes during the summer festival, the city council \
+//!     said on Tuesday. Extra boats have been hired from a neighbouring town, and tickets bought in advance \
+//!     stay valid on all of them.";
 //! let profile = Profile::named("copies-64").expect("it is built in");
-//! let stored = profile.try_fingerprint("The ferry leaves the old harbour every twenty minutes in summer.")?;
-//! let edited = profile.try_fingerprint("The ferry leaves the old harbour every thirty minutes in summer.")?;
+//! let stored = profile.try_fingerprint(text)?;
+//! let edited = profile.try_fingerprint(&text.replace("twenty", "thirty"))?;
 //! assert_eq!(stored.status, Status::Ok);
 //! assert!(stored.hash.distance(edited.hash) <= Some(profile.default_k()));
 //! # Ok::<(), lookalike_text::NeedsFeature>(())
 //! ```
 //!
 //! The steps are there on their own, too: [`decode`] finds the charset of bytes, `page_text` the article in
-//! a page, [`normalise`] makes one form of equal letters, [`runs`] cuts where the script changes, [`words`]
-//! cuts words, [`features`] weighs and hashes them.
+//! a page, [`normalise()`] makes one form of equal letters, [`runs()`] cuts where the script changes,
+//! [`words()`] cuts words, [`features`] weighs and hashes them.
 //!
 //! # Features
 //!

@@ -98,10 +98,9 @@ impl Kept {
     }
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::{normalise, runs};
 

@@ -140,10 +140,9 @@ fn has_letter(piece: &str) -> bool {
     piece.chars().any(is_word_character)
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::{normalise, runs};
 

@@ -169,11 +169,10 @@ impl Table {
     }
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 #[allow(clippy::float_cmp, reason = "the values are read as they are written")]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
 
     #[test]

@@ -61,10 +61,9 @@ struct Occurrence {
     end: usize,
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::features::{Cutter, StopWords};
 

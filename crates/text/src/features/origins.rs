@@ -91,10 +91,9 @@ fn around(line: &str, start: usize, end: usize) -> &str {
     line[from..to].trim()
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::features::{Kind, ShinglePlan, shingles};
     use crate::{Dictionary, normalise};

@@ -25,13 +25,12 @@ pub fn longest_sentences(normalised: &str, count: usize) -> Vec<String> {
 
 /// The sentences of a normalised text, without the marks that end them.
 pub(crate) fn sentences(normalised: &str) -> impl Iterator<Item = &str> {
-    normalised.split(|c: char| matches!(c, '。' | '.' | '!' | '?' | ';' | '…' | '।' | '؟' | '۔'))
+    normalised.split(['。', '.', '!', '?', ';', '…', '।', '؟', '۔'])
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
 
     #[test]

@@ -268,10 +268,9 @@ fn after(n: usize, is_letter: bool) -> usize {
     (n + 1).min(LONG_WORD + 1) * usize::from(is_letter)
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::Dictionary;
 

@@ -133,10 +133,9 @@ fn is_hangul(word: &str) -> bool {
     syllables * 2 > word.chars().count()
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
 
     fn found(text: &str) -> Vec<(Kind, String, bool)> {

@@ -95,10 +95,9 @@ fn cut_runs(text: &str, dictionary: &impl CutsWords, new_words: NewWords, mut ea
     }
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::Dictionary;
 

@@ -204,10 +204,9 @@ fn is_held_by_one(side: &Explanation, bit: u32) -> bool {
     }
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::fingerprint::Profile;
 

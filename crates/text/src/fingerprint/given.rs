@@ -216,10 +216,9 @@ fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str
     names.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
 
     fn ballot(profile: &str, width: Option<u32>, function: Option<&str>) -> Ballot {

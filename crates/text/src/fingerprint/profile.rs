@@ -317,10 +317,9 @@ impl Profiles {
     }
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use super::*;
     use crate::Preparation;
 

@@ -205,10 +205,9 @@ pub(super) fn moved_cells(shape: SignatureShape, features: usize, change: Change
     Moved::new(cells * differ, (cells * differ * (1.0 - differ) + between).min(255.0))
 }
 
+#[cfg(feature = "zh")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "zh")]
-
     use crate::fingerprint::Profile;
 
     #[test]
