@@ -29,7 +29,7 @@ use lookalike_run::call::{Accountant, Ceiling};
 use crate::telemetry::Metrics;
 use lookalike_engine::{
     CheckpointPolicy, CollectionSettings, Engine, EngineError, EngineSettings, Membership, OpenError,
-    Progress, StoreSettings,
+    Progress, SettingsChange, StoreSettings,
 };
 use lookalike_hash::{CollectionName, DocumentId};
 use lookalike_http as http;
@@ -293,11 +293,12 @@ async fn open(
 fn default_collection(settings: &Settings) -> WantedCollection {
     WantedCollection {
         profile: Some(settings.collection.profile.clone()),
-        k: settings.collection.k,
-        keep_text: Some(settings.collection.keep_text),
-        sketch_bytes: settings.collection.sketch_bytes,
-        expires_in: Some(None),
-        ..WantedCollection::default()
+        settings: SettingsChange {
+            k: settings.collection.k,
+            keep_text: Some(settings.collection.keep_text),
+            sketch_bytes: settings.collection.sketch_bytes,
+            ..SettingsChange::default()
+        },
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
             "{}: whole; collection {}, profile {}, {}, change {}, {}",
             arguments.from.display(),
             from.collection,
-            from.profile,
+            from.settings.profile,
             counted(summary.documents, "document"),
             from.sequence,
             counted(summary.bytes, "byte")

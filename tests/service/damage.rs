@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::server::{Server, command, directory, ids, snapshot_files};
 
 /// Runs `serve` on a directory on which it must fail. Returns the exit code and standard error.
-fn failed_start(data: &Path) -> (i32, String) {
+pub(crate) fn failed_start(data: &Path) -> (i32, String) {
     let Output { status, stderr, .. } =
         command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]).output().unwrap();
     (status.code().unwrap(), String::from_utf8(stderr).unwrap())

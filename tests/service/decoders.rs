@@ -11,8 +11,8 @@ use lookalike_hamming::Progress;
 use lookalike_hamming::snapshot;
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 use lookalike_keys::KeyFile;
-use lookalike_store::Row;
 use lookalike_store::backup::{self, BackupError, Manifest, Writer};
+use lookalike_store::{CollectionSettings, Row};
 use lookalike_text as text;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -131,8 +131,8 @@ fn snapshots() {
 #[test]
 fn backups() {
     let name = CollectionName::new("news").unwrap();
-    let mut writer =
-        Writer::begin(Vec::new(), &Manifest::of(&name, "copies-64@1".into(), Width::Bits64)).unwrap();
+    let settings = CollectionSettings::of("copies-64@1".into(), Width::Bits64);
+    let mut writer = Writer::begin(Vec::new(), &Manifest::of(&name, settings)).unwrap();
     for number in 0..3u64 {
         let row = Row {
             hash: Hash::from_u64(number),

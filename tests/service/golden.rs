@@ -1,11 +1,11 @@
 //! Data directories of every released format: the server opens each of them, and their contents are
 //! unchanged.
 //!
-//! `tests/golden/data-N.tar.gz` is a directory of format N after a kill, with documents in tables, in the
-//! journal and in a snapshot; `data-N.jsonl` is the export of its collections. `data-1-256` is of format 1
-//! too, with a collection of 256 bits and one whose threshold was set. A new format needs a new pair,
+//! `tests/golden/data-N.tar.gz` is a directory of layout N after a kill, with documents in tables, in the
+//! journal and in a snapshot; `data-N.jsonl` is the export of its collections. A new layout needs a new pair,
 //! created by `LOOKALIKE_MAKE_GOLDEN=1 cargo test --release --test service make_the_golden -- --ignored`;
-//! the old pairs stay.
+//! the pairs of released versions stay. `before-0.1.0.tar.gz` is a directory of a version that was not
+//! released, and is refused.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,15 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
+use crate::damage::failed_start;
 use crate::server::{Server, directory, ids};
 
 /// Small tables and journal files, so that a small directory has several of each.
 const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
-/// The directory that is made: a format, and what is new in it.
-const MADE: &str = "data-1-256";
+/// The directory that is made.
+const MADE: &str = "data-2";
 
 /// The threshold of a collection of signatures.
 const THRESHOLD: f64 = 0.505;
@@ -56,17 +58,29 @@ fn values(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+fn unpacked(archive: &Path) -> TempDir {
+    let data = directory();
+    tar::Archive::new(GzDecoder::new(File::open(archive).unwrap())).unpack(data.path()).unwrap();
+    data
+}
+
+#[test]
+fn a_directory_of_before_the_first_release_is_refused_with_the_way_out() {
+    let data = unpacked(&golden_directory().join("before-0.1.0.tar.gz"));
+    let (code, stderr) = failed_start(data.path());
+    assert!(code == 65 && stderr.contains("development version") && stderr.contains("Export"), "{stderr}");
+}
+
 #[tokio::test]
 async fn directories_of_every_format_open_with_their_contents() {
     let mut opened = 0;
     for entry in fs::read_dir(golden_directory()).unwrap() {
         let archive = entry.unwrap().path();
         let name = archive.file_name().unwrap().to_str().unwrap();
-        let Some(name) = name.strip_suffix(".tar.gz") else {
+        let Some(name) = name.strip_suffix(".tar.gz").filter(|name| name.starts_with("data-")) else {
             continue;
         };
-        let data = directory();
-        tar::Archive::new(GzDecoder::new(File::open(&archive).unwrap())).unpack(data.path()).unwrap();
+        let data = unpacked(&archive);
         let server = Server::start(data.path()).await;
         let expected = fs::read_to_string(golden_directory().join(format!("{name}.jsonl"))).unwrap();
         assert!(values(&exported(&server).await) == values(&expected), "{name} exports something else");

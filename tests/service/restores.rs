@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Width};
-use lookalike_store::Row;
 use lookalike_store::backup::{Manifest, Writer};
+use lookalike_store::{CollectionSettings, Row};
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
@@ -42,11 +42,13 @@ fn grams(count: u32) -> Vec<Gram> {
     (0..count).map(|at| Gram { hash: at.into(), from: at, to: at + 16 }).collect()
 }
 
-/// A backup of these documents, with a manifest changed by `settings`.
-fn backup(settings: impl FnOnce(&mut Manifest), documents: &[(&str, Row)]) -> Vec<u8> {
+/// A backup of these documents, with settings after `change`.
+fn backup(change: impl FnOnce(&mut CollectionSettings), documents: &[(&str, Row)]) -> Vec<u8> {
     let name = CollectionName::new("news").unwrap();
-    let mut manifest = Manifest { k: 3, ..Manifest::of(&name, "copies-64@1".into(), Width::Bits64) };
-    settings(&mut manifest);
+    let mut settings =
+        CollectionSettings { k: 3, ..CollectionSettings::of("copies-64@1".into(), Width::Bits64) };
+    change(&mut settings);
+    let manifest = Manifest::of(&name, settings);
     let mut writer = Writer::begin(Vec::new(), &manifest).unwrap();
     for (id, row) in documents {
         writer.document(&DocumentId::new(id).unwrap(), row).unwrap();
@@ -54,9 +56,9 @@ fn backup(settings: impl FnOnce(&mut Manifest), documents: &[(&str, Row)]) -> Ve
     writer.finish().unwrap()
 }
 
-/// A change of the manifest, a change of a row, and the status, the code and parts of the message of the
+/// A change of the settings, a change of a row, and the status, the code and parts of the message of the
 /// refusal.
-type Case = (fn(&mut Manifest), fn(&mut Row), u16, &'static str, [&'static str; 2]);
+type Case = (fn(&mut CollectionSettings), fn(&mut Row), u16, &'static str, [&'static str; 2]);
 
 #[tokio::test]
 async fn a_restore_checks_the_limits_of_inserts() {

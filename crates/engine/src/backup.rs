@@ -18,7 +18,7 @@ use tokio::time::{Instant, timeout_at};
 use super::registry::Collection;
 use super::shared::Shared;
 use crate::{EngineError, Pieces};
-use lookalike_store::backup::{BackupError, Clusters, Manifest, Shape, Writer};
+use lookalike_store::backup::{BackupError, Manifest, Writer};
 
 /// Bytes of a chunk.
 const CHUNK: usize = 64 << 10;
@@ -112,18 +112,10 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
     let view = shared.store.view();
     let record = collection.record();
     let manifest = Manifest {
-        k: record.k,
-        threshold: record.threshold,
-        signatures: record.signatures.map(Shape::from),
-        sketch_bytes: record.sketch_bytes,
-        boilerplate: record.boilerplate,
-        clusters: record.clusters.map(Clusters::from),
-        keep_text: record.keep_text,
-        expires_in: record.expires_in,
         created_ms: record.created_ms,
         sequence: view.high_water()?.0,
         taken_ms,
-        ..Manifest::of(&record.name, record.profile, record.width)
+        ..Manifest::of(&record.name, record.settings)
     };
     let mut writer = Writer::begin(out, &manifest)?;
     for row in view.rows_after(collection.id, None) {

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stored;
+use super::registry::reach;
 use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
 use lookalike_hash::{ClusterRule, CollectionName, KeepRule, SignatureShape, Width};
 use lookalike_text::fingerprint::makes_the_same;
@@ -20,11 +20,9 @@ pub struct ProfileFacts {
     /// Its id, `name@version`.
     pub id: String,
     /// The width of its hashes.
-    #[serde(with = "stored")]
     pub width: Width,
     /// The shape of a new collection's signatures, if the profile makes signatures. It suits the change's
     /// threshold, if the change has one.
-    #[serde(with = "stored")]
     pub signatures: Option<SignatureShape>,
     /// The default distance of a new collection.
     pub k: u32,
@@ -34,131 +32,40 @@ pub struct ProfileFacts {
 
 /// The settings that a client names. An omitted setting keeps its value, or gets the default in a new
 /// collection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SettingsChange {
+    /// The distance that queries use by default.
+    pub k: Option<u32>,
+    /// The similarity of signatures, 0 to 1, that sets `k`; an alternative to `k`.
+    pub threshold: Option<f64>,
+    /// The size in bytes of the sketch that documents keep, 8 to 1,024; 0 for no sketch.
+    pub sketch_bytes: Option<u16>,
+    /// Whether documents keep the grams of their texts.
+    pub passages: Option<bool>,
+    /// The most documents that may have a gram before it counts as boilerplate, 1 to 10,000.
+    pub boilerplate: Option<u32>,
+    /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
+    /// of the collection.
+    pub clusters: Option<(KeepRule, Option<u32>)>,
+    /// Whether documents keep their texts.
+    pub keep_text: Option<bool>,
+    /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
+    #[allow(clippy::option_option, reason = "not named, none, or some")]
+    pub expires_in: Option<Option<u64>>,
+}
+
+/// A change of the settings with what it needs of the profiles.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CollectionChange {
     /// The profile, if one is named.
     pub profile: Option<ProfileFacts>,
     /// The profile of a new collection if the change names none.
     pub default_profile: ProfileFacts,
-    /// The distance that queries use by default.
-    pub k: Option<u32>,
-    /// The similarity of signatures, 0 to 1, that sets `k`; an alternative to `k`.
-    pub threshold: Option<f64>,
-    /// The size in bytes of the sketch that documents keep; 0 for no sketch.
-    pub sketch_bytes: Option<u16>,
-    /// Whether documents keep the grams of their texts.
-    pub passages: Option<bool>,
-    /// The most documents that may have a gram before it counts as boilerplate.
-    pub boilerplate: Option<u32>,
-    /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
-    /// of the collection.
-    #[serde(with = "stored")]
-    pub clusters: Option<(KeepRule, Option<u32>)>,
-    /// Whether documents keep their texts.
-    pub keep_text: Option<bool>,
-    /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
-    #[serde(with = "stored::lifetime")]
-    pub expires_in: Option<Option<u64>>,
+    /// The other settings.
+    pub settings: SettingsChange,
 }
 
-impl CollectionChange {
-    /// The settings after the change. If `current` is `None`, they are those of a new collection.
-    ///
-    /// # Errors
-    /// [`EngineError::SettingsConflict`] if the stored documents would not fit the settings,
-    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
-    pub fn merge(
-        &self,
-        name: &CollectionName,
-        current: Option<&CollectionSettings>,
-    ) -> Result<CollectionSettings, EngineError> {
-        let before = match current {
-            Some(settings) => settings.clone(),
-            None => self.fresh(),
-        };
-        let before_clusters = before.clusters.clone();
-        let mut after = CollectionSettings {
-            k: before.reach(self.k, self.threshold)?,
-            threshold: if self.k.is_some() { None } else { self.threshold.or(before.threshold) },
-            sketch_bytes: self.sketch_bytes(&before)?,
-            boilerplate: self.boilerplate(&before)?,
-            clusters: None,
-            keep_text: self.keep_text.unwrap_or(before.keep_text),
-            expires_in: self.expires_in.unwrap_or(before.expires_in),
-            ..before
-        };
-        let of_clusters = |error: EngineError| match error {
-            EngineError::Distance { k, most } => {
-                let detail =
-                    format!("k of the clusters is {k}; in this collection it ranges from 0 to {most}");
-                EngineError::Invalid { field: "clusters/k", detail }
-            }
-            other => other,
-        };
-        after.clusters = match (&self.clusters, &before_clusters) {
-            (None, before) => before.clone(),
-            (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
-            (Some((keep, k)), _) => {
-                Some(ClusterRule { keep: keep.clone(), k: after.reach(*k, None).map_err(of_clusters)? })
-            }
-        };
-        if let Some(stored) = current {
-            self.check_stored(name, stored, &after)?;
-            if let Some(profile) = &self.profile {
-                // A user-defined profile may have a new version that makes the same hashes.
-                after.profile.clone_from(&profile.id);
-            }
-        }
-        Ok(after)
-    }
-
-    /// The settings of a new collection before the other settings of the change are applied.
-    fn fresh(&self) -> CollectionSettings {
-        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
-        CollectionSettings {
-            profile: profile.id.clone(),
-            width: profile.width,
-            signatures: profile.signatures,
-            k: profile.k,
-            threshold: None,
-            sketch_bytes: profile.sketch_bytes,
-            boilerplate: None,
-            clusters: None,
-            keep_text: false,
-            expires_in: None,
-        }
-    }
-
-    /// The settings after a reindex: those that the change names, otherwise the current ones. Distances of
-    /// two profiles are not comparable: if the profile changes, `k` and that of clusters are those of the new
-    /// one.
-    ///
-    /// # Errors
-    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
-    pub(super) fn reform(&self, current: &CollectionSettings) -> Result<CollectionSettings, EngineError> {
-        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
-        let is_same = makes_the_same(&current.profile, &profile.id);
-        let keeps_bands = is_same && self.threshold.is_none();
-        let signatures = if keeps_bands { current.signatures } else { profile.signatures };
-        let base = CollectionSettings {
-            profile: profile.id.clone(),
-            width: profile.width,
-            signatures,
-            k: if is_same { current.k } else { profile.k },
-            sketch_bytes: match (signatures, current.signatures) {
-                (Some(_), _) => None,
-                (None, Some(_)) => profile.sketch_bytes,
-                (None, None) => current.sketch_bytes,
-            },
-            ..current.clone()
-        };
-        let k = base.reach(self.k, self.threshold)?;
-        let clusters = current.clusters.clone();
-        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, ..rule } });
-        let (sketch_bytes, boilerplate) = (self.sketch_bytes(&base)?, self.boilerplate(&base)?);
-        Ok(CollectionSettings { k, sketch_bytes, boilerplate, clusters, ..base })
-    }
-
+impl SettingsChange {
     /// The setting of grams after the change.
     fn boilerplate(&self, before: &CollectionSettings) -> Result<Option<u32>, EngineError> {
         match (self.passages.unwrap_or(before.boilerplate.is_some()), self.boilerplate) {
@@ -186,6 +93,101 @@ impl CollectionChange {
             Some(bytes) => Ok(Some(bytes)),
         }
     }
+}
+
+impl CollectionChange {
+    /// The settings after the change. If `current` is `None`, they are those of a new collection.
+    ///
+    /// # Errors
+    /// [`EngineError::SettingsConflict`] if the stored documents would not fit the settings,
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
+    pub fn merge(
+        &self,
+        name: &CollectionName,
+        current: Option<&CollectionSettings>,
+    ) -> Result<CollectionSettings, EngineError> {
+        let wanted = &self.settings;
+        let before = match current {
+            Some(settings) => settings.clone(),
+            None => self.fresh(),
+        };
+        let before_clusters = before.clusters.clone();
+        let mut after = CollectionSettings {
+            k: reach(&before, wanted.k, wanted.threshold)?,
+            threshold: if wanted.k.is_some() { None } else { wanted.threshold.or(before.threshold) },
+            sketch_bytes: wanted.sketch_bytes(&before)?,
+            boilerplate: wanted.boilerplate(&before)?,
+            clusters: None,
+            keep_text: wanted.keep_text.unwrap_or(before.keep_text),
+            expires_in: wanted.expires_in.unwrap_or(before.expires_in),
+            ..before
+        };
+        let of_clusters = |error: EngineError| match error {
+            EngineError::Distance { k, most } => {
+                let detail =
+                    format!("k of the clusters is {k}; in this collection it ranges from 0 to {most}");
+                EngineError::Invalid { field: "clusters/k", detail }
+            }
+            other => other,
+        };
+        after.clusters = match (&wanted.clusters, &before_clusters) {
+            (None, before) => before.clone(),
+            (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
+            (Some((keep, k)), _) => {
+                Some(ClusterRule { keep: keep.clone(), k: reach(&after, *k, None).map_err(of_clusters)? })
+            }
+        };
+        if let Some(stored) = current {
+            self.check_stored(name, stored, &after)?;
+            if let Some(profile) = &self.profile {
+                // A user-defined profile may have a new version that makes the same hashes.
+                after.profile.clone_from(&profile.id);
+            }
+        }
+        Ok(after)
+    }
+
+    /// The settings of a new collection before the other settings of the change are applied.
+    fn fresh(&self) -> CollectionSettings {
+        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
+        CollectionSettings {
+            signatures: profile.signatures,
+            k: profile.k,
+            sketch_bytes: profile.sketch_bytes,
+            ..CollectionSettings::of(profile.id.clone(), profile.width)
+        }
+    }
+
+    /// The settings after a reindex: those that the change names, otherwise the current ones. Distances of
+    /// two profiles are not comparable: if the profile changes, `k` and that of clusters are those of the new
+    /// one.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
+    pub(super) fn reform(&self, current: &CollectionSettings) -> Result<CollectionSettings, EngineError> {
+        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
+        let is_same = makes_the_same(&current.profile, &profile.id);
+        let wanted = &self.settings;
+        let keeps_bands = is_same && wanted.threshold.is_none();
+        let signatures = if keeps_bands { current.signatures } else { profile.signatures };
+        let base = CollectionSettings {
+            profile: profile.id.clone(),
+            width: profile.width,
+            signatures,
+            k: if is_same { current.k } else { profile.k },
+            sketch_bytes: match (signatures, current.signatures) {
+                (Some(_), _) => None,
+                (None, Some(_)) => profile.sketch_bytes,
+                (None, None) => current.sketch_bytes,
+            },
+            ..current.clone()
+        };
+        let k = reach(&base, wanted.k, wanted.threshold)?;
+        let clusters = current.clusters.clone();
+        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, ..rule } });
+        let (sketch_bytes, boilerplate) = (wanted.sketch_bytes(&base)?, wanted.boilerplate(&base)?);
+        Ok(CollectionSettings { k, sketch_bytes, boilerplate, clusters, ..base })
+    }
 
     /// Rejects settings that would not fit the stored documents and the index.
     fn check_stored(
@@ -203,7 +205,7 @@ impl CollectionChange {
             }
             // A request that names both profile and threshold requires the bands that a new collection would
             // get.
-            if let Some(threshold) = self.threshold
+            if let Some(threshold) = self.settings.threshold
                 && stored.signatures != wanted.signatures
             {
                 let wanted = format!("{threshold}, which takes {}", bands(wanted.signatures));
@@ -284,22 +286,16 @@ mod tests {
     }
 
     fn change() -> CollectionChange {
-        CollectionChange {
-            profile: None,
-            default_profile: hashes(),
-            k: None,
-            threshold: None,
-            sketch_bytes: None,
-            passages: None,
-            boilerplate: None,
-            clusters: None,
-            keep_text: None,
-            expires_in: None,
-        }
+        wanting(SettingsChange::default())
+    }
+
+    fn wanting(settings: SettingsChange) -> CollectionChange {
+        CollectionChange { profile: None, default_profile: hashes(), settings }
     }
 
     fn of_minima(shape: ProfileFacts, threshold: f64) -> CollectionChange {
-        CollectionChange { profile: Some(shape), threshold: Some(threshold), ..change() }
+        let settings = SettingsChange { threshold: Some(threshold), ..Default::default() };
+        CollectionChange { profile: Some(shape), ..wanting(settings) }
     }
 
     fn conflict(result: Result<CollectionSettings, EngineError>) -> &'static str {
@@ -312,11 +308,13 @@ mod tests {
     #[test]
     fn changes_of_different_settings_commute() {
         let all = [
-            CollectionChange { k: Some(3), ..change() },
-            CollectionChange { keep_text: Some(true), ..change() },
-            CollectionChange { expires_in: Some(Some(60)), ..change() },
+            wanting(SettingsChange { k: Some(3), ..Default::default() }),
+            wanting(SettingsChange { keep_text: Some(true), ..Default::default() }),
+            wanting(SettingsChange { expires_in: Some(Some(60)), ..Default::default() }),
         ];
-        let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
+        let made = wanting(SettingsChange { sketch_bytes: Some(64), ..Default::default() })
+            .merge(&name(), None)
+            .unwrap();
         assert_eq!((made.profile.as_str(), made.k, made.sketch_bytes), ("plain@1", 7, Some(64)));
         for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
             let merged = order
@@ -325,7 +323,7 @@ mod tests {
             let wanted = CollectionSettings { k: 3, keep_text: true, expires_in: Some(60), ..made.clone() };
             assert_eq!(merged, wanted);
         }
-        let never = CollectionChange { expires_in: Some(None), ..change() };
+        let never = wanting(SettingsChange { expires_in: Some(None), ..Default::default() });
         let expiring = CollectionSettings { expires_in: Some(60), ..made.clone() };
         assert_eq!(never.merge(&name(), Some(&expiring)).unwrap(), made);
         assert_eq!(change().merge(&name(), Some(&expiring)).unwrap(), expiring);
@@ -333,17 +331,19 @@ mod tests {
 
     #[test]
     fn settings_that_do_not_fit_stored_documents_conflict() {
-        let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
-        let other = CollectionChange { sketch_bytes: Some(32), ..change() };
+        let made = wanting(SettingsChange { sketch_bytes: Some(64), ..Default::default() })
+            .merge(&name(), None)
+            .unwrap();
+        let other = wanting(SettingsChange { sketch_bytes: Some(32), ..Default::default() });
         assert_eq!(conflict(other.merge(&name(), Some(&made))), "sketch_bytes");
-        let none = CollectionChange { sketch_bytes: Some(0), ..change() };
+        let none = wanting(SettingsChange { sketch_bytes: Some(0), ..Default::default() });
         assert_eq!(conflict(none.merge(&name(), Some(&made))), "sketch_bytes");
-        let passages = |on: bool| CollectionChange { passages: Some(on), ..change() };
+        let passages = |on: bool| wanting(SettingsChange { passages: Some(on), ..Default::default() });
         let with = passages(true).merge(&name(), None).unwrap();
         assert_eq!((with.boilerplate, made.boilerplate), (Some(BOILERPLATE), None));
         assert_eq!(conflict(passages(false).merge(&name(), Some(&with))), "passages");
         assert_eq!(conflict(passages(true).merge(&name(), Some(&made))), "passages");
-        let fewer = CollectionChange { boilerplate: Some(7), ..change() };
+        let fewer = wanting(SettingsChange { boilerplate: Some(7), ..Default::default() });
         assert_eq!(fewer.merge(&name(), Some(&with)).unwrap().boilerplate, Some(7));
         assert!(fewer.merge(&name(), Some(&made)).unwrap_err().is_of_question());
         let other = CollectionChange { profile: Some(minima(16, 8)), ..change() };
@@ -365,23 +365,24 @@ mod tests {
         assert_eq!(made.signatures, SignatureShape::of_minima(25, 8));
         assert_eq!(of_minima(minima(25, 8), 0.8).merge(&name(), Some(&made)).unwrap(), made);
         assert_eq!(conflict(of_minima(minima(50, 4), 0.5).merge(&name(), Some(&made))), "threshold");
-        let nearer = CollectionChange { threshold: Some(0.9), ..change() };
+        let nearer = wanting(SettingsChange { threshold: Some(0.9), ..Default::default() });
         let nearer = nearer.merge(&name(), Some(&made)).unwrap();
         assert!(nearer.k < made.k && nearer.signatures == made.signatures, "{nearer:?}");
         assert_eq!((made.threshold, nearer.threshold), (Some(0.8), Some(0.9)));
         assert_eq!(change().merge(&name(), Some(&nearer)).unwrap(), nearer);
-        let by_distance = CollectionChange { k: Some(nearer.k), ..change() };
+        let by_distance = wanting(SettingsChange { k: Some(nearer.k), ..Default::default() });
         assert_eq!(by_distance.merge(&name(), Some(&nearer)).unwrap().threshold, None);
-        let sketched = CollectionChange { sketch_bytes: Some(8), ..change() };
+        let sketched = wanting(SettingsChange { sketch_bytes: Some(8), ..Default::default() });
         assert!(matches!(sketched.merge(&name(), Some(&made)), Err(EngineError::Invalid { .. })));
         for wrong in [
-            CollectionChange { threshold: Some(1.5), ..change() },
-            CollectionChange { threshold: Some(0.5), k: Some(1), ..change() },
-            CollectionChange { k: Some(201), ..change() },
+            wanting(SettingsChange { threshold: Some(1.5), ..Default::default() }),
+            wanting(SettingsChange { threshold: Some(0.5), k: Some(1), ..Default::default() }),
+            wanting(SettingsChange { k: Some(201), ..Default::default() }),
         ] {
             assert!(wrong.merge(&name(), Some(&made)).unwrap_err().is_of_question(), "{wrong:?}");
         }
-        let of_hashes = CollectionChange { threshold: Some(0.5), ..change() }.merge(&name(), None);
+        let of_hashes =
+            wanting(SettingsChange { threshold: Some(0.5), ..Default::default() }).merge(&name(), None);
         assert!(matches!(of_hashes, Err(EngineError::Invalid { field: "threshold", .. })));
     }
 }

@@ -172,7 +172,7 @@ impl Checkpointer {
             // not help.
             .filter(|collection| collection.signatures.is_none())
             .map(|collection| {
-                let profile = collection.record().profile;
+                let profile = collection.settings().profile.clone();
                 let width = collection.index.width();
                 let section = Section { collection: collection.id, width, profile };
                 // The history after `from` does not record the removal of these hashes.

@@ -11,7 +11,7 @@ use super::command::Done;
 use super::planning::{Plan, Touched};
 use super::registry::Collection;
 use super::writer::Writer;
-use crate::{CollectionSettings, EngineError};
+use crate::{CollectionSettings, EngineError, reach};
 use lookalike_hamming::{HashIndex, index_for};
 use lookalike_hash::{ClusterRule, CollectionId, CollectionName, Hash, KeepRule};
 use lookalike_store::{Change, ClusterChanges, Clusters, StoreError};
@@ -198,12 +198,12 @@ impl Writer {
         let collection = shared.registry.get(name)?;
         let current = collection.settings();
         let rule = match rule {
-            Some((keep, k)) => Some(ClusterRule { keep, k: current.reach(k, None)? }),
+            Some((keep, k)) => Some(ClusterRule { keep, k: reach(&current, k, None)? }),
             None => None,
         };
         let settings = CollectionSettings { clusters: rule, ..CollectionSettings::clone(&current) };
         let mut batch = shared.store.batch()?;
-        batch.change_collection(&collection.record_with(&settings));
+        batch.change_collection(&collection.record_with(settings.clone()));
         let last = Clusters::of(&shared.store.view(), collection.id).state()?.last;
         batch.change_clusters(&ClusterChanges::rebuild(collection.id, last));
         self.commit_change(batch, Change::CollectionChanged(collection.id))?;

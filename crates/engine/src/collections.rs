@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use super::command::Done;
-use super::registry::{Collection, record_of, settings_of};
+use super::registry::Collection;
 use super::shared::Shared;
 use super::writer::Writer;
 use crate::{Changed, CollectionChange, CollectionInfo, CollectionSettings, Condition, EngineError, Version};
 use lookalike_hash::CollectionName;
-use lookalike_store::Change;
+use lookalike_store::{Change, CollectionRecord};
 
 impl Shared {
     /// The current state of a collection.
@@ -31,7 +31,7 @@ pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
         name: record.name.clone(),
         version: Version(record.checksum()),
         created_ms: record.created_ms,
-        settings: settings_of(record),
+        settings: record.settings,
         documents,
         distinct_hashes: collection.index.len() as u64,
         index_bytes: collection.index.bytes() as u64,
@@ -54,23 +54,24 @@ impl Writer {
         let current = existing.as_ref().map(|collection| collection.settings());
         let settings = change.merge(name, current.as_deref())?;
         let Some(collection) = existing else {
-            let made = self.make_collection(name, &settings, now_ms)?;
-            return Ok(Done::Collection(Changed { is_new: true, info: info(&made, 0) }));
+            let made = self.make_collection(name, settings, now_ms)?;
+            return Ok(Done::Collection(Box::new(Changed { is_new: true, info: info(&made, 0) })));
         };
         // Read before the change: an error afterwards would report a change that succeeded as failed.
         let documents = self.shared.store.documents(collection.id)?;
         self.change_settings(&collection, settings)?;
-        Ok(Done::Collection(Changed { is_new: false, info: info(&collection, documents) }))
+        Ok(Done::Collection(Box::new(Changed { is_new: false, info: info(&collection, documents) })))
     }
 
     fn make_collection(
         &mut self,
         name: &CollectionName,
-        settings: &CollectionSettings,
+        settings: CollectionSettings,
         now_ms: u64,
     ) -> Result<Arc<Collection>, EngineError> {
         let shared = Arc::clone(&self.shared);
-        let record = record_of(shared.store.next_collection_id()?, name, settings, now_ms);
+        let id = shared.store.next_collection_id()?;
+        let record = CollectionRecord { id, name: name.clone(), settings, created_ms: now_ms };
         let mut batch = shared.store.batch()?;
         batch.create_collection(&record);
         self.commit_change(batch, Change::CollectionCreated(record.id))?;
@@ -89,7 +90,7 @@ impl Writer {
         }
         let shared = Arc::clone(&self.shared);
         let mut batch = shared.store.batch()?;
-        batch.change_collection(&collection.record_with(&settings));
+        batch.change_collection(&collection.record_with(settings.clone()));
         self.commit_change(batch, Change::CollectionChanged(collection.id))?;
         collection.set_settings(settings);
         Ok(())

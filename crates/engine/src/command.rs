@@ -10,7 +10,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::intake::Permits;
 use super::registry::{Collection, Registry};
-use super::stored;
 use super::writer::{Message, Outcomes};
 use super::{Changed, CollectionChange, Condition, EngineError, Operation};
 use lookalike_hash::{CollectionId, CollectionName, KeepRule, Mark};
@@ -22,40 +21,15 @@ pub(super) enum Command {
     /// Apply operations, in order.
     Write(Vec<Operations>),
     /// Create or change a collection.
-    PutCollection {
-        #[serde(with = "stored")]
-        name: CollectionName,
-        change: Box<CollectionChange>,
-        condition: Condition,
-        now_ms: u64,
-    },
+    PutCollection { name: CollectionName, change: Box<CollectionChange>, condition: Condition, now_ms: u64 },
     /// Delete a collection.
-    DeleteCollection {
-        #[serde(with = "stored")]
-        name: CollectionName,
-        condition: Condition,
-    },
+    DeleteCollection { name: CollectionName, condition: Condition },
     /// Build the clusters of a collection by this rule, or remove them.
-    PutClusters {
-        #[serde(with = "stored")]
-        name: CollectionName,
-        #[serde(with = "stored")]
-        rule: Option<(KeepRule, Option<u32>)>,
-    },
+    PutClusters { name: CollectionName, rule: Option<(KeepRule, Option<u32>)> },
     /// Add marks, each made at a time in milliseconds since 1970-01-01 UTC.
-    AddMarks {
-        #[serde(with = "stored")]
-        collection: CollectionId,
-        #[serde(with = "stored")]
-        marks: Vec<(Mark, u64)>,
-    },
+    AddMarks { collection: CollectionId, marks: Vec<(Mark, u64)> },
     /// Remove a mark.
-    RemoveMark {
-        #[serde(with = "stored")]
-        collection: CollectionId,
-        #[serde(with = "stored")]
-        mark: Mark,
-    },
+    RemoveMark { collection: CollectionId, mark: Mark },
     /// Change a collection that is not visible.
     Hidden(HiddenWork),
     /// Nothing but the time, which lets documents expire.
@@ -65,7 +39,6 @@ pub(super) enum Command {
 /// Operations on a collection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Operations {
-    #[serde(with = "stored")]
     pub(super) collection: CollectionId,
     pub(super) operations: Vec<Operation>,
 }
@@ -75,40 +48,19 @@ pub(super) struct Operations {
 pub(super) enum HiddenWork {
     /// Create it, with the next number. From now on this server records what changes in the collection that
     /// it will replace.
-    Begin(#[serde(with = "stored")] Box<HiddenRecord>),
+    Begin(Box<HiddenRecord>),
     /// Apply operations to its documents.
     Fill(Operations),
     /// Add marks, each made at a time in milliseconds since 1970-01-01 UTC.
-    Mark {
-        #[serde(with = "stored")]
-        target: CollectionId,
-        #[serde(with = "stored")]
-        marks: Vec<(Mark, u64)>,
-    },
+    Mark { target: CollectionId, marks: Vec<(Mark, u64)> },
     /// Remove marks.
-    Unmark {
-        #[serde(with = "stored")]
-        target: CollectionId,
-        #[serde(with = "stored")]
-        marks: Vec<Mark>,
-    },
+    Unmark { target: CollectionId, marks: Vec<Mark> },
     /// Accept no writes to the collection that it will replace, or accept them again.
-    Freeze {
-        #[serde(with = "stored")]
-        target: CollectionId,
-        is_frozen: bool,
-    },
+    Freeze { target: CollectionId, is_frozen: bool },
     /// Make it visible. If it replaces a collection, its settings are those of that one after this change.
-    Finish {
-        #[serde(with = "stored")]
-        target: CollectionId,
-        change: Option<Box<CollectionChange>>,
-    },
+    Finish { target: CollectionId, change: Option<Box<CollectionChange>> },
     /// Discard it, unless it is visible.
-    Abandon {
-        #[serde(with = "stored")]
-        target: CollectionId,
-    },
+    Abandon { target: CollectionId },
 }
 
 impl HiddenWork {
@@ -161,7 +113,7 @@ impl Payload {
 /// The result of a command other than [`Command::Write`].
 pub(super) enum Done {
     /// A collection was created or changed.
-    Collection(Changed),
+    Collection(Box<Changed>),
     /// The number of deleted collections, or of changed marks.
     Count(usize),
     /// A hidden collection, which is to be filled.
@@ -218,9 +170,9 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Document, DuplicateRule, ProfileFacts, Row, Version};
+    use crate::{Document, DuplicateRule, ProfileFacts, Row, SettingsChange, Version};
     use lookalike_hash::{DocumentId, Hash, SignatureShape, Width};
-    use lookalike_store::CollectionRecord;
+    use lookalike_store::{CollectionRecord, CollectionSettings};
 
     fn bytes(form: &impl Serialize) -> Vec<u8> {
         postcard::to_stdvec(form).unwrap()
@@ -237,24 +189,21 @@ mod tests {
         CollectionChange {
             profile: None,
             default_profile: facts,
-            k: Some(300),
-            threshold: Some(0.5),
-            sketch_bytes: Some(16),
-            passages: Some(true),
-            boilerplate: None,
-            clusters: Some(("max:a.n".parse().unwrap(), Some(4))),
-            keep_text: Some(false),
-            expires_in: Some(None),
+            settings: SettingsChange {
+                k: Some(300),
+                threshold: Some(0.5),
+                sketch_bytes: Some(16),
+                passages: Some(true),
+                clusters: Some(("max:a.n".parse().unwrap(), Some(4))),
+                keep_text: Some(false),
+                expires_in: Some(None),
+                ..Default::default()
+            },
         }
     }
 
-    /// The bytes are those of plain values in the order of `docs/formats.md`: servers of other versions read
-    /// the entries of a log.
-    #[test]
-    fn commands_have_the_documented_bytes_and_are_read_again() {
-        let (id, name) = (|text: &str| DocumentId::new(text).unwrap(), CollectionName::new("news").unwrap());
-        let (pair, one) = (Mark::pair(id("b"), id("a")).unwrap(), Mark::of(id("c")));
-        let row = Row {
+    fn row() -> Row {
+        Row {
             hash: Hash::from_u64(9),
             features: None,
             short: true,
@@ -266,30 +215,33 @@ mod tests {
             grams: Vec::new(),
             text: Some("abc".into()),
             sketch: None,
-        };
-        let record = Box::new(HiddenRecord {
-            record: CollectionRecord {
-                id: CollectionId(0),
-                name: name.clone(),
-                profile: "plain@1".into(),
-                width: Width::Bits64,
-                signatures: None,
-                k: 3,
-                threshold: None,
-                sketch_bytes: None,
-                boilerplate: None,
-                clusters: None,
-                keep_text: false,
-                expires_in: None,
-                created_ms: 1,
-            },
+        }
+    }
+
+    fn hidden_record(name: &CollectionName) -> HiddenRecord {
+        let settings = CollectionSettings { k: 3, ..CollectionSettings::of("plain@1".into(), Width::Bits64) };
+        HiddenRecord {
+            record: CollectionRecord { id: CollectionId(0), name: name.clone(), settings, created_ms: 1 },
             owner: 1 << 100,
             server: "s".into(),
             source: Some(CollectionId(4)),
             is_frozen: false,
-        });
-        let put =
-            bytes(&(0_u32, "a", row.to_bytes(), Some((3_u32, Some(0.5), true)), (3_u32, [9_u64].to_vec())));
+        }
+    }
+
+    /// The bytes are those of plain values in the order of `docs/formats.md`: servers of other versions read
+    /// the entries of a log.
+    #[test]
+    fn commands_have_the_documented_bytes_and_are_read_again() {
+        let (id, name) = (|text: &str| DocumentId::new(text).unwrap(), CollectionName::new("news").unwrap());
+        let (pair, one) = (Mark::pair(id("b"), id("a")).unwrap(), Mark::of(id("c")));
+        let (row, record) = (row(), Box::new(hidden_record(&name)));
+        let hash = [0_u8, 0, 0, 0, 0, 0, 0, 9].to_vec();
+        let times = (0_u64, 5_u64, None::<u64>);
+        let (no_grams, no_sketch) = (0_u8, 0_u8);
+        let of_row =
+            (hash, None::<u32>, true, Some(3_u32), times, Some("{}"), no_grams, Some("abc"), no_sketch);
+        let put = bytes(&(0_u32, "a", of_row, Some((3_u32, Some(0.5), true)), (3_u32, [9_u64].to_vec())));
         let operations = vec![
             Operation::Put {
                 document: Document { id: id("a"), row },
@@ -303,7 +255,13 @@ mod tests {
         let facts = ("plain@1", 128_u32, Some((200_u16, 1_u8, 25_u16, 8_u16, false)), 7_u32, None::<u16>);
         let of_change = bytes(&(
             (None::<()>, facts, Some(300_u32), Some(0.5), Some(16_u16), Some(true), None::<u32>),
-            (Some(("max:a.n", Some(4_u32))), Some(false), (true, None::<u64>)),
+            (Some(("max:a.n", Some(4_u32))), Some(false), Some(None::<u64>)),
+        ));
+        let of_settings =
+            ("plain@1", 64_u32, None::<()>, 3_u32, None::<f64>, None::<u16>, None::<u32>, None::<()>);
+        let of_record = bytes(&(
+            (0_u32, "news", of_settings, false, None::<u64>, 1_u64),
+            (1_u128 << 100, "s", Some(4_u32), false),
         ));
         let (target, collection) = (CollectionId(300), CollectionId(300));
         let hidden = Command::Hidden;
@@ -329,7 +287,7 @@ mod tests {
             (Command::PutClusters { name, rule: None }, bytes(&(3_u32, "news", None::<()>))),
             (Command::AddMarks { collection, marks: marks() }, bytes(&(4_u32, 300_u32, 2_u32, of_marks))),
             (Command::RemoveMark { collection, mark: one.clone() }, bytes(&(5_u32, 300_u32, of_marks.1.0))),
-            (hidden(HiddenWork::Begin(record.clone())), bytes(&(6_u32, 0_u32, record.to_bytes()))),
+            (hidden(HiddenWork::Begin(record.clone())), [bytes(&(6_u32, 0_u32)), of_record].concat()),
             (hidden(HiddenWork::Fill(operations)), [bytes(&(6_u32, 1_u32)), of_operations].concat()),
             (
                 hidden(HiddenWork::Mark { target, marks: marks() }),

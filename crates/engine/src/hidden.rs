@@ -152,7 +152,7 @@ impl Writer {
         let id = shared.store.next_collection_id()?;
         hidden.record.id = id;
         let mut batch = shared.store.batch()?;
-        batch.begin_restore(id, hidden.record.width);
+        batch.begin_restore(id, hidden.record.settings.width);
         if self.replica.is_some() {
             batch.set_hidden(&hidden);
         }

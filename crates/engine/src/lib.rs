@@ -64,7 +64,6 @@ mod repair;
 mod replica;
 mod restore;
 mod shared;
-mod stored;
 mod traffic;
 mod types;
 mod writer;
@@ -80,7 +79,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use budget::MemoryBudget;
-pub use change::{Changed, CollectionChange, ProfileFacts};
+pub use change::{Changed, CollectionChange, ProfileFacts, SettingsChange};
 use checkpoint::{Checkpointer, Request, describe};
 pub use cluster_queries::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
@@ -99,14 +98,14 @@ use lookalike_hash::{CollectionId, CollectionName};
 use lookalike_run::pool::{CpuPool, PoolError};
 use lookalike_store::Store;
 pub use lookalike_store::backup::{BackupError, Manifest};
-pub use lookalike_store::{Digest, Loss, LostPart, Rank, Row, StoreSettings, Verified};
+pub use lookalike_store::{CollectionSettings, Digest, Loss, LostPart, Rank, Row, StoreSettings, Verified};
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;
 pub use pairs::{DocumentPair, Pairs};
 use passages::BOILERPLATE;
 pub use passages::{blank, ranges, rank};
 use posting_cache::PostingCache;
-pub use registry::Collection;
+pub use registry::{Collection, reach};
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
 pub use replica::{
@@ -171,10 +170,12 @@ pub struct Engine {
     incoming: PathBuf,
     /// The order and the identity of a replica; `None` for a single server.
     membership: Option<Membership>,
-    /// The writer and the snapshot thread, and on a replica the task of its order; `None` after they are
-    /// joined.
-    threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>, Option<tokio::task::JoinHandle<()>>)>>,
+    /// `None` after they are joined.
+    threads: Mutex<Option<Threads>>,
 }
+
+/// The writer, the snapshot thread, and the task of the order.
+type Threads = (JoinHandle<()>, JoinHandle<()>, Option<tokio::task::JoinHandle<()>>);
 
 impl Engine {
     /// Opens the data directory `path`, or creates it, and restores the index. Blocks until that is done;
@@ -288,7 +289,7 @@ impl Engine {
     ) -> Result<Changed, EngineError> {
         let (name, change) = (name.clone(), Box::new(change));
         match self.command(Command::PutCollection { name, change, condition, now_ms }).await? {
-            Done::Collection(changed) => Ok(changed),
+            Done::Collection(changed) => Ok(*changed),
             _ => unreachable!("it is what the command does"),
         }
     }

@@ -251,6 +251,8 @@ impl<'a> Plan<'a> {
         let signature = row.sketch.filter(|_| collection.signatures.is_some());
         let touched = RowHead {
             hash,
+            features: row.features,
+            short: row.short,
             characters: row.characters,
             place: row.place,
             written_ms: row.written_ms,

@@ -137,7 +137,10 @@ fn replay(
         .sections
         .into_iter()
         .filter(|(section, index)| {
-            known(section.collection).is_some_and(|r| r.width == index.width() && r.signatures.is_none())
+            known(section.collection).is_some_and(|record| {
+                let settings = &record.settings;
+                settings.width == index.width() && settings.signatures.is_none()
+            })
         })
         .map(|(section, index)| (section.collection, index))
         .collect();
@@ -156,7 +159,7 @@ fn replay(
             continue;
         };
         // Signatures were read from the rows, which are newer. The history has only their hashes.
-        let index = known(collection).filter(|record| record.signatures.is_none());
+        let index = known(collection).filter(|record| record.settings.signatures.is_none());
         let Some(index) = index.and_then(|record| indexes.get(&record.id)) else {
             continue;
         };
@@ -185,11 +188,11 @@ fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> 
     progress.expect(documents);
     let mut indexes = Indexes::new();
     for record in records {
-        if let Some(shape) = record.signatures {
+        if let Some(shape) = record.settings.signatures {
             indexes.insert(record.id, signatures(store, record, shape, progress)?);
             continue;
         }
-        let mut hashes = Ascending::new(record.width);
+        let mut hashes = Ascending::new(record.settings.width);
         for (hash, number) in store.hashes(record).zip(1u64..) {
             hashes.push(hash?);
             if number.is_multiple_of(COUNT_STEP) {

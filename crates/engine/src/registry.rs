@@ -80,7 +80,7 @@ impl fmt::Debug for Collection {
 impl Collection {
     /// A collection without documents.
     pub(super) fn empty(record: CollectionRecord) -> Collection {
-        let index = index_for(record.width, record.signatures);
+        let index = index_for(record.settings.width, record.settings.signatures);
         Collection::new(record, index)
     }
 
@@ -100,9 +100,9 @@ impl Collection {
             id: record.id,
             name: record.name.clone(),
             index,
-            signatures: record.signatures,
+            signatures: record.settings.signatures,
             created_ms: record.created_ms,
-            settings: ArcSwap::from_pointee(settings_of(record)),
+            settings: ArcSwap::from_pointee(record.settings),
             gate: Gate::default(),
             pending_removals: Mutex::default(),
             epoch: Epoch::default(),
@@ -146,12 +146,12 @@ impl Collection {
 
     /// The collection's record.
     pub(super) fn record(&self) -> CollectionRecord {
-        self.record_with(&self.settings())
+        self.record_with((*self.settings()).clone())
     }
 
     /// The collection's record with these settings.
-    pub(super) fn record_with(&self, settings: &CollectionSettings) -> CollectionRecord {
-        record_of(self.id, &self.name, settings, self.created_ms)
+    pub(super) fn record_with(&self, settings: CollectionSettings) -> CollectionRecord {
+        CollectionRecord { id: self.id, name: self.name.clone(), settings, created_ms: self.created_ms }
     }
 
     /// The version of its settings.
@@ -194,80 +194,38 @@ impl Collection {
     /// The distance for this `k` or this similarity threshold; its own if both are `None`.
     ///
     /// # Errors
-    /// As [`CollectionSettings::reach`].
+    /// As [`reach`].
     pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
-        self.settings.load().reach(k, threshold)
+        reach(&self.settings.load(), k, threshold)
     }
 }
 
-impl CollectionSettings {
-    /// The maximum distance between two documents.
-    pub fn most(&self) -> u32 {
-        self.signatures.map_or(self.width.bits(), |shape| u32::from(shape.cells))
-    }
-
-    /// The distance for this `k` or this similarity threshold; the collection's own if both are `None`.
-    ///
-    /// # Errors
-    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have this distance.
-    pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
-        let invalid = |detail: String| Err(EngineError::Invalid { field: "threshold", detail });
-        match (k, threshold, self.signatures) {
-            (None, None, _) => Ok(self.k),
-            (Some(_), Some(_), _) => {
-                invalid("k and threshold both say how near documents must be; leave one out".to_owned())
-            }
-            (Some(k), None, _) if k <= self.most() => Ok(k),
-            (Some(k), None, _) => Err(EngineError::Distance { k, most: self.most() }),
-            (None, Some(_), None) => invalid(
-                "threshold is for collections of signatures, such as those with profile minhash-copies; in \
-                 this collection distance is a number of bits, k"
-                    .to_owned(),
-            ),
-            (None, Some(threshold), _) if !(0.0..=1.0).contains(&threshold) => {
-                invalid(format!("threshold is {threshold}; it ranges from 0 to 1"))
-            }
-            (None, Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
-        }
-    }
-}
-
-pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
-    CollectionSettings {
-        profile: record.profile,
-        width: record.width,
-        signatures: record.signatures,
-        k: record.k,
-        threshold: record.threshold,
-        keep_text: record.keep_text,
-        sketch_bytes: record.sketch_bytes,
-        boilerplate: record.boilerplate,
-        clusters: record.clusters,
-        expires_in: record.expires_in,
-    }
-}
-
-/// The record of a collection.
-pub(super) fn record_of(
-    id: CollectionId,
-    name: &CollectionName,
+/// The distance for this `k` or this similarity threshold; that of the collection if both are `None`.
+///
+/// # Errors
+/// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have this distance.
+pub fn reach(
     settings: &CollectionSettings,
-    created_ms: u64,
-) -> CollectionRecord {
-    CollectionRecord {
-        id,
-        name: name.clone(),
-        profile: settings.profile.clone(),
-        width: settings.width,
-        signatures: settings.signatures,
-        k: settings.k,
-        threshold: settings.threshold,
-        sketch_bytes: settings.sketch_bytes,
-        boilerplate: settings.boilerplate,
-        clusters: settings.clusters.clone(),
-        keep_text: settings.keep_text,
-        expires_in: settings.expires_in,
-        created_ms,
+    k: Option<u32>,
+    threshold: Option<f64>,
+) -> Result<u32, EngineError> {
+    let invalid = |detail: String| Err(EngineError::Invalid { field: "threshold", detail });
+    match (k, threshold, settings.signatures) {
+        (None, None, _) => Ok(settings.k),
+        (Some(_), Some(_), _) => {
+            invalid("k and threshold both say how near documents must be; leave one out".to_owned())
+        }
+        (Some(k), None, _) if k <= settings.most() => Ok(k),
+        (Some(k), None, _) => Err(EngineError::Distance { k, most: settings.most() }),
+        (None, Some(_), None) => invalid(
+            "threshold is for collections of signatures, such as those with profile minhash-copies; in \
+             this collection distance is a number of bits, k"
+                .to_owned(),
+        ),
+        (None, Some(threshold), _) if !(0.0..=1.0).contains(&threshold) => {
+            invalid(format!("threshold is {threshold}; it ranges from 0 to 1"))
+        }
+        (None, Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
     }
 }
 

@@ -26,7 +26,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::filler::Filler;
 use super::listing::page;
 use super::planning::Plan;
-use super::registry::{Collection, record_of};
+use super::registry::Collection;
 use super::shared::Shared;
 use super::writer::{Message, Writer};
 use super::{
@@ -35,7 +35,7 @@ use super::{
 };
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Mark};
 use lookalike_run::pool::{Cancel, CpuPool, Patience};
-use lookalike_store::{Row, StoreError};
+use lookalike_store::{CollectionRecord, Row, StoreError};
 
 /// Bytes of documents that are read at a time. They are written in one batch, which other writes wait for.
 const PAGE_BYTES: usize = 1 << 20;
@@ -88,7 +88,8 @@ impl Engine {
         let settings = change.reform(&source.settings())?;
         let permit = permit(&self.reindexes, "the capacity for one reindex at a time")?;
         // The writer assigns the number.
-        let record = record_of(CollectionId(0), name, &settings, source.created_ms);
+        let (id, name) = (CollectionId(0), name.clone());
+        let record = CollectionRecord { id, name, settings, created_ms: source.created_ms };
         let filler = self.access().begin(record, Some(source.id)).await?;
         Ok(Reindex {
             shared: Arc::clone(&self.shared),

@@ -20,8 +20,8 @@ use super::{BOILERPLATE, EngineSettings, recovery};
 use crate::{Document, OpenError, Operation, Row};
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Hash, Mark, Width};
 use lookalike_store::{
-    Change, ClusterChanges, CollectionRecord, Loss, MarkCounts, Posting, Salvage, SalvagedRow, Store,
-    StoreError,
+    Change, ClusterChanges, CollectionRecord, CollectionSettings, Loss, MarkCounts, Posting, Salvage,
+    SalvagedRow, Store, StoreError,
 };
 use lookalike_text::fingerprint::Profile;
 
@@ -209,7 +209,7 @@ impl<'a> Repair<'a> {
             return Ok(());
         }
         let widths: BTreeMap<CollectionId, Width> =
-            self.copies.iter().map(|(id, copy)| (*id, copy.collection.record().width)).collect();
+            self.copies.iter().map(|(id, copy)| (*id, copy.collection.index.width())).collect();
         for posting in self.old.postings(|id| widths.get(&id).copied())? {
             let (id, hash, posting) = posting?;
             let Some(copy) = self.copies.get_mut(&id) else { continue };
@@ -258,26 +258,22 @@ fn derived(
         let record = record.get_or_insert_with(|| CollectionRecord {
             id,
             name: CollectionName::new(&format!("recovered-{}", id.0)).expect("letters, digits and a dash"),
-            profile: profile.id().to_string(),
-            width: profile.width(),
-            signatures: profile.signatures(),
-            k: profile.default_k(),
-            threshold: None,
-            sketch_bytes: None,
-            boilerplate: None,
-            clusters: None,
-            keep_text: false,
-            expires_in: None,
+            settings: CollectionSettings {
+                signatures: profile.signatures(),
+                k: profile.default_k(),
+                ..CollectionSettings::of(profile.id().to_string(), profile.width())
+            },
             created_ms: row.written_ms,
         });
         record.created_ms = record.created_ms.min(row.written_ms);
-        record.keep_text |= row.text.is_some();
+        let settings = &mut record.settings;
+        settings.keep_text |= row.text.is_some();
         if !row.grams.is_empty() {
-            record.boilerplate = Some(BOILERPLATE);
+            settings.boilerplate = Some(BOILERPLATE);
         }
-        if record.signatures.is_none() {
+        if settings.signatures.is_none() {
             let bytes = row.sketch.and_then(|sketch| u16::try_from(sketch.len()).ok());
-            record.sketch_bytes = record.sketch_bytes.max(bytes);
+            settings.sketch_bytes = settings.sketch_bytes.max(bytes);
         }
     }
     Ok(record)
@@ -306,7 +302,7 @@ impl<'a> CollectionCopy<'a> {
         let mut batch = store.batch()?;
         batch.record_time(clock_ms);
         batch.create_collection(&record);
-        if record.clusters.is_some() {
+        if record.settings.clusters.is_some() {
             // The next start builds them from the rows.
             batch.change_clusters(&ClusterChanges::rebuild(record.id, 0));
         }
@@ -319,7 +315,7 @@ impl<'a> CollectionCopy<'a> {
     }
 
     fn fits(&self, row: &Row) -> bool {
-        row.hash.width() == self.collection.record().width
+        row.hash.width() == self.collection.index.width()
             && has_signature(&self.collection, row.sketch.as_deref()).is_ok()
     }
 

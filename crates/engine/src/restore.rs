@@ -20,13 +20,14 @@ use tokio::runtime::Handle;
 
 use super::filler::{Access, Filler};
 use super::intake::has_sketch_and_grams;
-use super::registry::settings_of;
 use super::shared::Shared;
-use crate::{Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored, permit};
+use crate::{
+    CollectionSettings, Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored, permit,
+};
 use lookalike_hash::{CollectionId, CollectionName, Mark, Width};
 use lookalike_run::pool::PoolError;
 use lookalike_store::CollectionRecord;
-use lookalike_store::backup::{self, BackupError, Clusters, Item, Manifest, Shape, Summary};
+use lookalike_store::backup::{self, BackupError, Item, Manifest, Summary};
 use lookalike_text::fingerprint::Profile;
 
 /// Maximum number of documents in a batch.
@@ -107,7 +108,9 @@ fn restore(
     let documents = summary.documents;
     tracing::info!(collection = %name, documents, "a backup was verified and is being restored");
     let runtime = Handle::current();
-    let filler = runtime.block_on(access.begin(record(name, &summary.manifest)?, None))?;
+    let Manifest { settings, created_ms, .. } = summary.manifest.clone();
+    let record = CollectionRecord { id: CollectionId(0), name: name.clone(), settings, created_ms };
+    let filler = runtime.block_on(access.begin(record, None))?;
     let (held, marks) = (Vec::new(), Vec::new());
     let mut filling =
         Filling { runtime: &runtime, filler: &filler, now_ms, held, marks, bytes: 0, skipped: 0 };
@@ -130,10 +133,10 @@ fn verify(
 ) -> Result<Summary, EngineError> {
     let settings = OnceCell::new();
     let begin = |manifest: &Manifest| {
-        check_profile(manifest)?;
-        let made = settings_of(record(name, manifest)?);
-        rules.settings(&made)?;
-        let _ = settings.set(made);
+        check_profile(&manifest.settings)?;
+        check_settings(&manifest.settings)?;
+        rules.settings(&manifest.settings)?;
+        let _ = settings.set(manifest.settings.clone());
         Ok(())
     };
     let take = |item: Item| {
@@ -157,17 +160,17 @@ fn verify(
     })
 }
 
-fn check_profile(manifest: &Manifest) -> Result<(), BackupError> {
+fn check_profile(settings: &CollectionSettings) -> Result<(), BackupError> {
     // The id of a user-defined profile ends in the digest of its definition. A server with that definition
     // can use it.
-    if manifest.profile.contains('+') {
+    if settings.profile.contains('+') {
         return Ok(());
     }
-    let known = Profile::named(&manifest.profile)
-        .filter(|known| known.width().bits() == manifest.bits && known.id().to_string() == manifest.profile);
+    let known = Profile::named(&settings.profile)
+        .filter(|known| known.width() == settings.width && known.id().to_string() == settings.profile);
     match known {
         Some(_) => Ok(()),
-        None => Err(BackupError::Profile { profile: manifest.profile.clone(), bits: manifest.bits }),
+        None => Err(BackupError::Profile { profile: settings.profile.clone(), bits: settings.width.bits() }),
     }
 }
 
@@ -175,40 +178,21 @@ fn open(path: &Path) -> Result<File, EngineError> {
     File::open(path).map_err(EngineError::Spool)
 }
 
-fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord, EngineError> {
+/// Rejects settings that no collection has.
+fn check_settings(settings: &CollectionSettings) -> Result<(), BackupError> {
     let invalid = |what: String| BackupError::Damaged { member: "manifest.json".into(), offset: 0, what };
-    let width =
-        Width::from_bits(manifest.bits).ok_or_else(|| invalid("an invalid width of hashes".into()))?;
-    let shape = |shape: Shape| shape.checked().ok_or_else(|| invalid("an invalid signature shape".into()));
-    let signatures = manifest.signatures.map(shape).transpose()?;
-    if manifest.k > signatures.map_or(width.bits(), |shape| u32::from(shape.cells)) {
-        return Err(invalid(format!("k is {}", manifest.k)).into());
+    let CollectionSettings { width, signatures, k, threshold, .. } = settings;
+    if *k > settings.most() {
+        return Err(invalid(format!("k is {k}")));
     }
-    let means_k =
-        |threshold: &f64| signatures.is_some_and(|shape| shape.distance_for(*threshold) == manifest.k);
-    if let Some(threshold) = manifest.threshold.filter(|threshold| !means_k(threshold)) {
-        return Err(invalid(format!("threshold is {threshold} with k={}", manifest.k)).into());
+    let means_k = |threshold: &f64| signatures.is_some_and(|shape| shape.distance_for(*threshold) == *k);
+    if let Some(threshold) = threshold.filter(|threshold| !means_k(threshold)) {
+        return Err(invalid(format!("threshold is {threshold} with k={k}")));
     }
-    if signatures.is_some() && width != Width::Bits128 {
-        return Err(invalid("hashes of signatures that do not have 128 bits".into()).into());
+    if signatures.is_some() && *width != Width::Bits128 {
+        return Err(invalid("hashes of signatures that do not have 128 bits".into()));
     }
-    let rule = |rule: Clusters| rule.checked().ok_or_else(|| invalid("an invalid rule for clusters".into()));
-    let clusters = manifest.clusters.clone().map(rule).transpose()?;
-    Ok(CollectionRecord {
-        id: CollectionId(0),
-        name: name.clone(),
-        profile: manifest.profile.clone(),
-        width,
-        signatures,
-        sketch_bytes: manifest.sketch_bytes,
-        boilerplate: manifest.boilerplate,
-        clusters,
-        k: manifest.k,
-        threshold: manifest.threshold,
-        keep_text: manifest.keep_text,
-        expires_in: manifest.expires_in,
-        created_ms: manifest.created_ms,
-    })
+    Ok(())
 }
 
 /// Fills the collection in batches. Each batch is sent after the previous one is written.

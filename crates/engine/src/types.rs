@@ -14,45 +14,12 @@ use super::cluster_queries::Placement;
 use super::condition::{Condition, Version};
 use super::error::EngineError;
 use super::filter::Filter;
-use super::stored;
 use lookalike_hamming::Plan;
-use lookalike_hash::{
-    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, Mark, Sequence, SignatureShape, Width,
-};
+use lookalike_hash::{CollectionId, CollectionName, DocumentId, Gram, Hash, Mark, Sequence};
 use lookalike_run::pool::Cancel;
-use lookalike_store::Row;
 use lookalike_store::backup::Manifest;
+use lookalike_store::{CollectionSettings, Row};
 use lookalike_text::fingerprint::Containment;
-
-/// The settings of a collection.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CollectionSettings {
-    /// The profile of its fingerprints, `name@version`. Never changes: hashes of two profiles are not
-    /// comparable.
-    pub profile: String,
-    /// The width of its hashes. The profile determines it.
-    pub width: Width,
-    /// The shape of its signatures if its hashes identify signatures. The profile and the threshold at
-    /// creation determine it. Never changes.
-    pub signatures: Option<SignatureShape>,
-    /// The distance that queries use by default, 0 to [`CollectionSettings::most`]: in bits, or for
-    /// signatures in cells that differ.
-    pub k: u32,
-    /// The similarity that set `k`, 0 to 1, exactly as it was given; `None` if `k` was given or is a default.
-    pub threshold: Option<f64>,
-    /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
-    pub sketch_bytes: Option<u16>,
-    /// If documents keep the grams of their texts: the most documents that may have a gram before it counts
-    /// as boilerplate. Whether they keep grams never changes.
-    pub boilerplate: Option<u32>,
-    /// How documents form clusters, if they do.
-    pub clusters: Option<ClusterRule>,
-    /// Whether documents keep their original text.
-    pub keep_text: bool,
-    /// The default lifetime of documents in seconds; `None` means that they do not expire. The caller that
-    /// writes a document applies it, so a change affects only documents written later.
-    pub expires_in: Option<u64>,
-}
 
 /// The current state of a collection.
 #[derive(Clone, Debug)]
@@ -85,10 +52,8 @@ pub struct CollectionInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
     /// Its id.
-    #[serde(with = "stored")]
     pub id: DocumentId,
     /// The stored data.
-    #[serde(with = "stored")]
     pub row: Row,
 }
 
@@ -164,7 +129,6 @@ pub enum Operation {
     /// Delete the document with this id.
     Delete {
         /// The id.
-        #[serde(with = "stored")]
         id: DocumentId,
         /// Delete nothing unless this holds for the document.
         condition: Condition,

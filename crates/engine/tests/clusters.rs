@@ -10,7 +10,8 @@ use tokio::runtime::Runtime;
 
 use lookalike_engine::{
     Admission, CheckpointPolicy, ClusterOrder, ClusterQuery, CollectionChange, Condition, Document, Engine,
-    EngineSettings, Operation, Outcome, Placement, ProfileFacts, Progress, Row, StoreSettings,
+    EngineSettings, Operation, Outcome, Placement, ProfileFacts, Progress, Row, SettingsChange,
+    StoreSettings,
 };
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, KeepRule, Mark, SignatureShape, Width};
 use lookalike_run::pool::{CpuPool, PoolLimits};
@@ -132,14 +133,7 @@ fn create(runtime: &Runtime, engine: &Engine, clusters: Option<(KeepRule, Option
     let change = CollectionChange {
         profile: None,
         default_profile: facts(None),
-        k: None,
-        threshold: None,
-        sketch_bytes: None,
-        passages: None,
-        boilerplate: None,
-        clusters,
-        keep_text: None,
-        expires_in: None,
+        settings: SettingsChange { clusters, ..Default::default() },
     };
     runtime.block_on(engine.put_collection(&name(), change, Condition::None, 1)).unwrap();
 }

@@ -24,6 +24,8 @@ pub enum KeepRule {
 
 /// How the documents of a collection form clusters.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ClusterRule {
     /// Which documents of a cluster represent it.
     pub keep: KeepRule,

@@ -1,7 +1,8 @@
 //! Hashes of 64, 128 and 256 bits that are compared by Hamming distance, and the small types around them.
 //!
-//! - [`Hash`] is a fingerprint that knows its width: a SimHash, a perceptual hash of an image, the name of a
-//!   MinHash signature. [`HashForm`] reads and writes it as other systems do: decimal, signed, base64.
+//! - [`struct@Hash`] is a fingerprint that knows its width: a SimHash, a perceptual hash of an image, the
+//!   name of a MinHash signature. [`HashForm`] reads and writes it as other systems do: decimal, signed,
+//!   base64.
 //! - [`SignatureShape`] is the shape of a MinHash signature: its cells and bands, and which similarity they
 //!   find.
 //! - [`DocumentId`], [`CollectionName`] and [`Sequence`] identify what has a hash. Each is a type of its own,
@@ -29,6 +30,8 @@ mod keep;
 mod mark;
 mod names;
 mod signature;
+#[cfg(feature = "serde")]
+mod stored;
 mod times;
 mod u256;
 mod wide;

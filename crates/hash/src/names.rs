@@ -119,11 +119,13 @@ impl fmt::Debug for CollectionName {
 /// The number of a collection in the store. It is never reused, so that remaining data of a deleted
 /// collection cannot become part of a new collection of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct CollectionId(pub u32);
 
 /// The position of a change in the history. The first change has 1, and each later one has the next
 /// number, without gaps. Zero means "before every change".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sequence(pub u64);
 
 impl Sequence {

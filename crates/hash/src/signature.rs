@@ -16,6 +16,8 @@
 /// assert!(shape.similarity(1) < 0.75 && shape.distance_for(shape.similarity(1)) == 1);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "super::stored::AnyShape"))]
 pub struct SignatureShape {
     /// The number of cells, 1 to [`SignatureShape::MAX_CELLS`].
     pub cells: u16,

@@ -64,7 +64,7 @@ async fn build(
     Document(rule): Document<ClustersIn>,
 ) -> Result<Response, Problem> {
     let k = rule.k.map(|k| k.0);
-    let begun = state.service.build_clusters(&collection, &rule.keep, k).await?;
+    let begun = state.service.build_clusters(&collection, rule.keep, k).await?;
     let location = [(axum::http::header::LOCATION, of_collection(&collection, PATH))];
     Ok((StatusCode::ACCEPTED, location, Json(ClustersListOut::from(begun))).into_response())
 }

@@ -6,7 +6,6 @@ use std::slice;
 use std::sync::Arc;
 
 use super::Service;
-use super::collections::keep_rule;
 use super::cursor;
 use super::error::ServiceError;
 use lookalike_engine::{
@@ -128,17 +127,16 @@ impl Service {
     /// Builds the clusters of a collection anew. They are pending until all documents are decided.
     ///
     /// # Errors
-    /// [`ServiceError::Invalid`] if the keep rule is not one, and those of a write.
+    /// Those of a write.
     pub async fn build_clusters(
         &self,
         name: &CollectionName,
-        keep: &str,
+        keep: KeepRule,
         k: Option<u32>,
     ) -> Result<ClusterList, ServiceError> {
-        let rule: KeepRule = keep_rule(keep, "keep")?;
         let engine = self.engine()?;
         let _permit = self.permit()?;
-        engine.put_clusters(name, Some((rule, k))).await?;
+        engine.put_clusters(name, Some((keep, k))).await?;
         self.clusters(name, WantedClusters { limit: Some(1), ..WantedClusters::default() }).await
     }
 

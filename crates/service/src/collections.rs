@@ -10,9 +10,9 @@ use super::error::ServiceError;
 use super::fingerprints::profile_named;
 use super::second_check::{DEFAULT_SKETCH, SKETCH_BYTES};
 use lookalike_engine::{
-    Changed, CollectionChange, CollectionInfo, Condition, Engine, EngineError, ProfileFacts,
+    Changed, CollectionChange, CollectionInfo, Condition, Engine, EngineError, ProfileFacts, SettingsChange,
 };
-use lookalike_hash::{CollectionName, KeepRule, SignatureShape};
+use lookalike_hash::{CollectionName, SignatureShape};
 use lookalike_text::fingerprint::{Banding, Profile, Profiles};
 
 /// The recall of a collection's bands at its threshold: the share of pairs of that similarity that must share
@@ -29,25 +29,8 @@ pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=10_000;
 pub struct WantedCollection {
     /// The profile of its fingerprints.
     pub profile: Option<String>,
-    /// The distance that queries use by default.
-    pub k: Option<u32>,
-    /// The distance as a similarity of signatures, from 0 to 1.
-    pub threshold: Option<f64>,
-    /// The size in bytes of the sketch that documents keep for a second check, [`super::SKETCH_BYTES`]; 0
-    /// for no sketch.
-    pub sketch_bytes: Option<u16>,
-    /// Whether documents keep the grams by which passages are found.
-    pub passages: Option<bool>,
-    /// The most documents that may have a gram before it counts as boilerplate, 1 to 10,000.
-    pub boilerplate: Option<u32>,
-    /// How documents form clusters: the keep rule, such as `longest`, and the distance, which is that of the
-    /// collection if it is `None`.
-    pub clusters: Option<(String, Option<u32>)>,
-    /// Whether documents keep their texts.
-    pub keep_text: Option<bool>,
-    /// The default lifetime of documents in seconds, [`super::EXPIRES_IN`]; `Some(None)` means that
-    /// documents do not expire.
-    pub expires_in: Option<Option<u64>>,
+    /// The other settings.
+    pub settings: SettingsChange,
 }
 
 impl Service {
@@ -158,40 +141,16 @@ pub(super) fn change(
     usual: &Profile,
     wanted: WantedCollection,
 ) -> Result<CollectionChange, ServiceError> {
-    let WantedCollection {
-        profile,
-        k,
-        threshold,
-        sketch_bytes,
-        passages,
-        boilerplate,
-        clusters,
-        keep_text,
-        expires_in,
-    } = wanted;
-    check_range("boilerplate_documents", boilerplate, &BOILERPLATE_DOCUMENTS, "it ranges")?;
-    let sketch = sketch_bytes.filter(|bytes| *bytes != 0);
+    let WantedCollection { profile, settings } = wanted;
+    check_range("boilerplate_documents", settings.boilerplate, &BOILERPLATE_DOCUMENTS, "it ranges")?;
+    let sketch = settings.sketch_bytes.filter(|bytes| *bytes != 0);
     check_range("sketch_bytes", sketch, &SKETCH_BYTES, "it is 0 for none, or")?;
     let named = profile.map(|name| profile_named(profiles, &name)).transpose()?;
     Ok(CollectionChange {
-        profile: named.map(|profile| facts(profile, threshold)),
-        default_profile: facts(usual, threshold),
-        k,
-        threshold,
-        sketch_bytes,
-        passages,
-        boilerplate,
-        clusters: clusters
-            .map(|(keep, k)| Ok::<_, ServiceError>((keep_rule(&keep, "clusters/keep")?, k)))
-            .transpose()?,
-        keep_text,
-        expires_in,
+        profile: named.map(|profile| facts(profile, settings.threshold)),
+        default_profile: facts(usual, settings.threshold),
+        settings,
     })
-}
-
-/// The keep rule of this text, which is the value of `field`.
-pub(super) fn keep_rule(text: &str, field: &'static str) -> Result<KeepRule, ServiceError> {
-    text.parse().map_err(|why| ServiceError::invalid(field, format!("keep is {text:?}; {why}")))
 }
 
 /// Rejects a value outside its range. `rule` begins what the error says of the range.

@@ -76,7 +76,7 @@ pub use lookalike_engine::{
     Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, CollectionSettings,
     Condition, Document, DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter,
     FoundCluster, Health, Listing, Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement,
-    Relation, Restored, Snapshot, Version, Work, WorkBudget,
+    Relation, Restored, SettingsChange, Snapshot, Version, Work, WorkBudget,
 };
 pub use lookalike_eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use lookalike_run::pool::{Cancel, Patience, PoolError};

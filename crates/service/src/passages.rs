@@ -143,7 +143,7 @@ impl Service {
         if let Some(least) = containment {
             check_containment(settings.boilerplate.is_some(), least)?;
         }
-        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment, replaces })
+        Ok(DuplicateRule { k: lookalike_engine::reach(&settings, k, threshold)?, containment, replaces })
     }
 }
 

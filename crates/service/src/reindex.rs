@@ -16,7 +16,9 @@ use super::error::Named;
 use super::fingerprints::{profile_named, reserve_for_text, sign, takes_texts};
 use super::jobs::{self, Jobs};
 use super::{Service, ServiceError};
-use lookalike_engine::{CollectionInfo, CollectionSettings, Document, EngineError, Followed, Reindex};
+use lookalike_engine::{
+    CollectionInfo, CollectionSettings, Document, EngineError, Followed, Reindex, SettingsChange,
+};
 use lookalike_hash::{CollectionName, DocumentId};
 use lookalike_run::call::{self, Call, NoMemory};
 use lookalike_run::pool::{Cancel, Patience, PoolError, Turns};
@@ -130,7 +132,8 @@ impl Service {
         }
         let present = profile_named(self.profiles(), &info.settings.profile)?;
         let WantedReindex { profile, k, threshold, sketch_bytes, passages } = wanted;
-        let wanted = WantedCollection { profile, k, threshold, sketch_bytes, passages, ..Default::default() };
+        let settings = SettingsChange { k, threshold, sketch_bytes, passages, ..Default::default() };
+        let wanted = WantedCollection { profile, settings };
         let change = change(self.profiles(), present, wanted)?;
         let id = &change.profile.as_ref().unwrap_or(&change.default_profile).id;
         let profile = profile_named(self.profiles(), id)?;

@@ -56,7 +56,7 @@ impl<'a> Batch<'a> {
         row: &Row,
         before: Option<Digest>,
     ) -> Digest {
-        let (key, value) = (codec::row_key(collection, id), codec::write_row(row));
+        let (key, value) = (codec::row_key(collection, id), row.to_bytes());
         let digest = Digest::of(&key, &value);
         let difference = self.differences.entry(collection).or_default();
         difference.documents += i64::from(before.is_none());
@@ -132,7 +132,7 @@ impl<'a> Batch<'a> {
 
     /// Writes the new settings of a collection.
     pub fn change_collection(&mut self, record: &CollectionRecord) {
-        self.writes.insert_twice(&codec::collection_key(record.id), &codec::write_collection(record));
+        self.writes.insert_twice(&codec::collection_key(record.id), &codec::write(record));
     }
 
     /// Deletes a collection. [`Store::sweep`] deletes its rows later.
@@ -217,7 +217,7 @@ impl<'a> Batch<'a> {
         let first = self.last.next();
         let last = Sequence(self.last.0 + self.changes.len() as u64);
         if !self.changes.is_empty() {
-            self.writes.insert(Tree::History, first.0.to_be_bytes(), codec::write_changes(&self.changes));
+            self.writes.insert(Tree::History, first.0.to_be_bytes(), codec::write(&self.changes));
             self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
         }
         self.store.core.commit(&self.writes, before_visible)?;

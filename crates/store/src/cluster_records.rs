@@ -15,9 +15,6 @@ const CLEAR: u8 = 3;
 const SCAN: u8 = 4;
 const REGROUP: u8 = 5;
 
-/// The layout of the state. In layout 1 every document has its cluster in a record of its own.
-const STATE_LAYOUT: u8 = 2;
-
 pub(super) const DAMAGED: StoreError = StoreError::Damaged("cluster");
 
 /// The rank of a document: of near-duplicates, that of the smallest rank is kept.
@@ -28,13 +25,12 @@ pub struct Rank {
     /// The place in the order of arrival.
     pub place: u64,
     /// The document.
-    #[serde(with = "id_text")]
     pub id: DocumentId,
 }
 
 /// Documents that are decided together: all those of one hash that are not marked, or one that is marked
 /// alone or in pairs.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CopiesOf {
     /// Their hash.
     pub hash: Hash,
@@ -90,7 +86,7 @@ impl Copies {
 }
 
 /// A document as the clusters know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clustered {
     /// Its hash.
     pub hash: Hash,
@@ -115,7 +111,7 @@ impl Clustered {
 }
 
 /// A cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The copies whose first one represents it.
     pub of: CopiesOf,
@@ -160,29 +156,12 @@ pub struct ClusterState {
     /// Key and place of the first task, or less. The tree keeps removed tasks until compaction, so it takes
     /// time to find the first one without this.
     pub first: (u64, u64),
-    /// Whether the entries have an earlier layout. They are removed, and the clusters are built again.
-    #[serde(skip)]
-    pub is_earlier: bool,
 }
 
 impl ClusterState {
     /// Whether the clusters of an earlier rule are still being removed, or no document is decided yet.
     pub fn is_beginning(&self) -> bool {
         self.tasks > 0 && self.first == (0, 0)
-    }
-
-    pub(super) fn write(&self) -> Vec<u8> {
-        let mut bytes = codec::write(self);
-        bytes[0] = STATE_LAYOUT;
-        bytes
-    }
-
-    pub(super) fn read(value: &[u8]) -> Result<ClusterState, StoreError> {
-        if let Some((&STATE_LAYOUT, rest)) = value.split_first() {
-            return postcard::from_bytes(rest).map_err(|_| DAMAGED);
-        }
-        let ClusterState { last, .. } = codec::read(value, "cluster")?;
-        Ok(ClusterState { last, tasks: 1, is_earlier: true, ..ClusterState::default() })
     }
 }
 
@@ -232,42 +211,6 @@ pub struct Queued {
     pub task: Task,
 }
 
-#[derive(Serialize, Deserialize)]
-pub(super) struct DocumentLayout {
-    pub(super) hash: Vec<u8>,
-    pub(super) key: u64,
-    pub(super) place: u64,
-    pub(super) is_marked: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ClusterLayout {
-    of: Vec<u8>,
-    representative: Rank,
-    size: u64,
-    dissolves: Option<(u64, u64)>,
-}
-
-/// An id inside a record.
-mod id_text {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use lookalike_hash::DocumentId;
-
-    pub(super) fn serialize<S: Serializer>(id: &DocumentId, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(id.as_str())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<DocumentId, D::Error> {
-        DocumentId::new(<&str>::deserialize(from)?).map_err(|_| de::Error::custom("not an id"))
-    }
-}
-
-pub(super) fn read_representatives(value: &[u8]) -> Result<Vec<(DocumentId, u64)>, StoreError> {
-    let layout: Vec<(&str, u64)> = codec::read(value, "cluster")?;
-    layout.into_iter().map(|(id, number)| Ok((codec::read_id(id.as_bytes())?, number))).collect()
-}
-
 pub(super) fn bytes_of(hash: Hash) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(16);
     hash.write_bytes(&mut bytes);
@@ -312,22 +255,6 @@ impl CopiesOf {
         let (hash, id) = rest.split_at_checked(length.into()).ok_or(DAMAGED)?;
         let marked = if id.is_empty() { None } else { Some(codec::read_id(id)?) };
         Ok(CopiesOf { hash: hash_of(hash)?, marked })
-    }
-}
-
-impl Cluster {
-    pub(super) fn write(&self) -> Vec<u8> {
-        codec::write(&ClusterLayout {
-            of: self.of.write(),
-            representative: self.representative.clone(),
-            size: self.size,
-            dissolves: self.dissolves,
-        })
-    }
-
-    pub(super) fn read(value: &[u8]) -> Result<Cluster, StoreError> {
-        let ClusterLayout { of, representative, size, dissolves } = codec::read(value, "cluster")?;
-        Ok(Cluster { of: CopiesOf::read(&of)?, representative, size, dissolves })
     }
 }
 

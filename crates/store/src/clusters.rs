@@ -26,8 +26,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use super::cluster_records::{
-    Cluster, ClusterState, Clustered, Copies, CopiesOf, DAMAGED, DocumentLayout, Membership, Part, PartOf,
-    Queued, Rank, Task, bytes_of, hash_of, read_representatives, take_number,
+    Cluster, ClusterState, Clustered, Copies, CopiesOf, DAMAGED, Membership, Part, PartOf, Queued, Rank,
+    Task, bytes_of, hash_of, take_number,
 };
 use super::codec;
 use super::error::StoreError;
@@ -58,7 +58,7 @@ impl ClusterChanges {
         let task = Queued { key: 0, place: 0, task: Task::Clear { after: None } };
         let state = ClusterState { last, tasks: 1, ..ClusterState::default() };
         ClusterChanges(BTreeMap::from([
-            (key(collection, STATE, &[]), Some(state.write())),
+            (key(collection, STATE, &[]), Some(codec::write(&state))),
             (key(collection, TASK, &[&task.order()]), Some(task.value())),
         ]))
     }
@@ -107,7 +107,7 @@ impl<'v, 's> Clusters<'v, 's> {
             }
             let at = self.key(CLUSTER, &[&number.to_be_bytes()]);
             match after {
-                Some(after) => self.put(at, after.write()),
+                Some(after) => self.put(at, codec::write(&after)),
                 None => self.remove(at),
             }
         }
@@ -189,27 +189,26 @@ impl<'v, 's> Clusters<'v, 's> {
     /// # Errors
     /// As for all methods here: [`StoreError`] if the disk fails or an entry does not read back.
     pub fn state(&self) -> Result<ClusterState, StoreError> {
-        Ok(self.get(&self.key(STATE, &[]), ClusterState::read)?.unwrap_or_default())
+        Ok(self
+            .get(&self.key(STATE, &[]), |value| codec::read::<ClusterState>(value, "cluster"))?
+            .unwrap_or_default())
     }
 
     /// Changes the state.
     pub fn set_state(&mut self, state: &ClusterState) {
-        self.put(self.key(STATE, &[]), state.write());
+        self.put(self.key(STATE, &[]), codec::write(state));
     }
 
     /// A document.
     pub fn document(&self, id: &DocumentId) -> Result<Option<Clustered>, StoreError> {
-        self.get(&self.key(DOCUMENT, &[id.as_str().as_bytes()]), |value| {
-            let DocumentLayout { hash, key, place, is_marked } = codec::read(value, "cluster")?;
-            Ok(Clustered { hash: hash_of(&hash)?, key, place, is_marked })
-        })
+        self.get(&self.key(DOCUMENT, &[id.as_str().as_bytes()]), |value| codec::read(value, "cluster"))
     }
 
     /// Changes a document, or removes it.
     pub fn set_document(&mut self, id: &DocumentId, document: Option<&Clustered>) {
         let at = self.key(DOCUMENT, &[id.as_str().as_bytes()]);
-        let Some(&Clustered { hash, key, place, is_marked }) = document else { return self.remove(at) };
-        self.put(at, codec::write(&DocumentLayout { hash: bytes_of(hash), key, place, is_marked }));
+        let Some(document) = document else { return self.remove(at) };
+        self.put(at, codec::write(document));
     }
 
     /// The decision about copies; `None` if there is no such document.
@@ -246,7 +245,7 @@ impl<'v, 's> Clusters<'v, 's> {
     ) -> Result<(), StoreError> {
         let at = self.key(COPIES, &[&of.write()]);
         match after {
-            Some(after) => self.put(at, codec::write(after)),
+            Some(after) => self.put(at, codec::write(&after)),
             None => self.remove(at),
         }
         let mut sizes: BTreeMap<u64, i64> = BTreeMap::new();
@@ -320,7 +319,9 @@ impl<'v, 's> Clusters<'v, 's> {
     pub fn cluster(&self, number: u64) -> Result<Option<Cluster>, StoreError> {
         match self.changed.get(&number) {
             Some((_, now)) => Ok(now.clone()),
-            None => self.get(&self.key(CLUSTER, &[&number.to_be_bytes()]), Cluster::read),
+            None => {
+                self.get(&self.key(CLUSTER, &[&number.to_be_bytes()]), |value| codec::read(value, "cluster"))
+            }
         }
     }
 
@@ -331,7 +332,9 @@ impl<'v, 's> Clusters<'v, 's> {
 
     /// The documents with this hash that represent clusters, and the numbers of these.
     pub fn representatives(&self, hash: Hash) -> Result<Vec<(DocumentId, u64)>, StoreError> {
-        let found = self.get(&self.key(REPRESENTATIVE, &[&bytes_of(hash)]), read_representatives)?;
+        let found = self.get(&self.key(REPRESENTATIVE, &[&bytes_of(hash)]), |value| {
+            codec::read::<Vec<(DocumentId, u64)>>(value, "cluster")
+        })?;
         Ok(found.unwrap_or_default())
     }
 
@@ -382,7 +385,8 @@ impl<'v, 's> Clusters<'v, 's> {
         let range = (Bound::Included(prefix.clone()), Bound::Excluded(end));
         self.view.range(Tree::Clusters, range).map(move |entry| {
             let (key, value) = entry?;
-            let (id, _) = read_representatives(&value)?.into_iter().next().ok_or(DAMAGED)?;
+            let representatives: Vec<(DocumentId, u64)> = codec::read(&value, "cluster")?;
+            let (id, _) = representatives.into_iter().next().ok_or(DAMAGED)?;
             Ok((hash_of(&key[prefix.len()..])?, id))
         })
     }
@@ -428,7 +432,7 @@ impl<'v, 's> Clusters<'v, 's> {
         let range = (Bound::Included(start), Bound::Excluded(end));
         self.view.range(Tree::Clusters, range).rev().map(move |entry| {
             let (key, value) = entry?;
-            Ok((codec::read_number(&key[skip..])?, Cluster::read(&value)?))
+            Ok((codec::read_number(&key[skip..])?, codec::read(&value, "cluster")?))
         })
     }
 
@@ -437,20 +441,9 @@ impl<'v, 's> Clusters<'v, 's> {
         if state.tasks == 0 {
             return Ok(Vec::new());
         }
-        if state.is_earlier {
-            return Ok(vec![Queued { key: 0, place: 0, task: Task::Clear { after: None } }]);
-        }
         let before = [state.first.0.to_be_bytes(), state.first.1.to_be_bytes()].concat();
         let entries = self.entries(&self.key(TASK, &[]), Some(&before), most)?;
-        let mut tasks = Vec::with_capacity(entries.len());
-        for (order, value) in &entries {
-            tasks.push(Queued::read(order, value)?);
-            // Tasks that are removed with everything else may have an earlier layout.
-            if matches!(tasks.last(), Some(Queued { task: Task::Clear { .. }, .. })) {
-                break;
-            }
-        }
-        Ok(tasks)
+        entries.iter().map(|(order, value)| Queued::read(order, value)).collect()
     }
 
     /// Whether a task is stored that was not read.

@@ -6,16 +6,13 @@
 //!
 //! *Absent*: which keys and values belong to a change (`batch`).
 
-use std::borrow::Cow;
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
-use lookalike_hash::{
-    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width,
-};
+use super::records::{CollectionRecord, Expiry, Posting, PostingList, RowHead};
+use lookalike_hash::{CollectionId, DocumentId, Hash, Width};
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
@@ -37,8 +34,8 @@ pub(super) const MARKS: &[u8] = b"marks/";
 /// Prefix of the keys of digests.
 pub(super) const DIGEST: &[u8] = b"digest/";
 
-/// The layout of rows, collections and the history. Readers refuse a later one.
-const LAYOUT: u8 = 1;
+/// The layout of rows and the history. Readers refuse a later one.
+const LAYOUT: u8 = 2;
 
 /// Prefix of the copies of `meta` entries in the tree of rows. The copies ensure that no single file holds
 /// everything known about a collection. No collection has this number.
@@ -221,93 +218,35 @@ pub(super) fn read_number(bytes: &[u8]) -> Result<u64, StoreError> {
     bytes.try_into().map(u64::from_be_bytes).map_err(|_| StoreError::Damaged("number"))
 }
 
-/// A hash inside a value, as bytes; their number gives the width.
-#[derive(Serialize, Deserialize)]
-struct HashBytes(Vec<u8>);
+/// The grams of a row: each as its hash, the number of characters between its beginning and that of the gram
+/// before, and its length in characters.
+pub(super) mod grams {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
 
-impl From<Hash> for HashBytes {
-    fn from(hash: Hash) -> HashBytes {
-        let mut bytes = Vec::with_capacity(16);
-        hash.write_bytes(&mut bytes);
-        HashBytes(bytes)
+    use lookalike_hash::Gram;
+
+    type Form = ([u8; 8], u32, u32);
+
+    pub(in super::super) fn serialize<S: Serializer>(grams: &[Gram], to: S) -> Result<S::Ok, S::Error> {
+        let mut before = 0;
+        to.collect_seq(grams.iter().map(|gram| -> Form {
+            let ahead = gram.from - std::mem::replace(&mut before, gram.from);
+            (gram.hash.to_le_bytes(), ahead, gram.to - gram.from)
+        }))
     }
-}
 
-impl HashBytes {
-    fn read(&self) -> Result<Hash, StoreError> {
-        Hash::from_bytes(&self.0).ok_or(StoreError::Damaged("hash"))
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Gram>, D::Error> {
+        let mut from_character = 0_u32;
+        let gram = |(hash, ahead, length): Form| {
+            let from = from_character.checked_add(ahead)?;
+            from_character = from;
+            Some(Gram { hash: u64::from_le_bytes(hash), from, to: from.checked_add(length)? })
+        };
+        let forms = Vec::<Form>::deserialize(from)?;
+        let grams = forms.into_iter().map(gram).collect::<Option<_>>();
+        grams.ok_or_else(|| D::Error::custom("grams beyond the largest text"))
     }
-}
-
-#[derive(Serialize, Deserialize)]
-struct RowLayout<'a> {
-    hash: HashBytes,
-    features: Option<u32>,
-    short: bool,
-    characters: Option<u32>,
-    place: u64,
-    written_ms: u64,
-    expires_ms: Option<u64>,
-    metadata: Option<Cow<'a, str>>,
-    grams: Vec<GramLayout>,
-    text: Option<Cow<'a, str>>,
-    sketch: Option<Cow<'a, [u8]>>,
-}
-
-/// A gram: its hash, the number of characters between its beginning and that of the gram before, and its
-/// length in characters.
-#[derive(Serialize, Deserialize)]
-struct GramLayout([u8; 8], u32, u32);
-
-fn write_grams(grams: &[Gram]) -> Vec<GramLayout> {
-    let mut before = 0;
-    let layout = |gram: &Gram| {
-        let ahead = gram.from - std::mem::replace(&mut before, gram.from);
-        GramLayout(gram.hash.to_le_bytes(), ahead, gram.to - gram.from)
-    };
-    grams.iter().map(layout).collect()
-}
-
-fn read_grams(layouts: Vec<GramLayout>) -> Result<Vec<Gram>, StoreError> {
-    let mut from = 0_u32;
-    let gram = |GramLayout(hash, ahead, length)| {
-        from = from.checked_add(ahead)?;
-        Some(Gram { hash: u64::from_le_bytes(hash), from, to: from.checked_add(length)? })
-    };
-    layouts.into_iter().map(gram).collect::<Option<_>>().ok_or(StoreError::Damaged("document row"))
-}
-
-#[derive(Serialize, Deserialize)]
-struct CollectionLayout {
-    id: u32,
-    name: String,
-    profile: String,
-    bits: u32,
-    k: u32,
-    keep_text: bool,
-    expires_in: Option<u64>,
-    created_ms: u64,
-    shape: Option<ShapeLayout>,
-    sketch_bytes: Option<u16>,
-    boilerplate: Option<u32>,
-    clusters: Option<(String, u32)>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ShapeLayout {
-    cells: u16,
-    cell_bytes: u8,
-    bands: u16,
-    rows: u16,
-    is_set: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-enum ChangeLayout {
-    Document { collection: u32, added: Option<HashBytes>, removed: Option<HashBytes> },
-    CollectionCreated(u32),
-    CollectionChanged(u32),
-    CollectionDeleted(u32),
 }
 
 pub(super) fn write<T: Serialize>(layout: &T) -> Vec<u8> {
@@ -317,53 +256,16 @@ pub(super) fn write<T: Serialize>(layout: &T) -> Vec<u8> {
 pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) -> Result<T, StoreError> {
     match bytes.split_first() {
         Some((&LAYOUT, rest)) => postcard::from_bytes(rest).map_err(|_| StoreError::Damaged(what)),
+        Some((1, _)) => Err(StoreError::Earlier),
         _ => Err(StoreError::Damaged(what)),
     }
 }
 
-pub(super) fn write_row(row: &Row) -> Vec<u8> {
-    write(&RowLayout {
-        hash: row.hash.into(),
-        features: row.features,
-        short: row.short,
-        characters: row.characters,
-        place: row.place,
-        written_ms: row.written_ms,
-        expires_ms: row.expires_ms,
-        metadata: row.metadata.as_deref().map(Cow::Borrowed),
-        grams: write_grams(&row.grams),
-        text: row.text.as_deref().map(Cow::Borrowed),
-        sketch: row.sketch.as_deref().map(Cow::Borrowed),
-    })
-}
-
-/// The fields of [`RowLayout`] before the text.
-#[derive(Deserialize)]
-struct RowHeadLayout {
-    hash: HashBytes,
-    _features: Option<u32>,
-    _short: bool,
-    characters: Option<u32>,
-    place: u64,
-    written_ms: u64,
-    expires_ms: Option<u64>,
-    metadata: Option<String>,
-    grams: Vec<GramLayout>,
-}
-
+/// The fields of a row before its text.
 pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
     const DAMAGED: StoreError = StoreError::Damaged("document row");
     let fields = bytes.strip_prefix(&[LAYOUT]).ok_or(DAMAGED)?;
-    let (row, _text) = postcard::take_from_bytes::<RowHeadLayout>(fields).map_err(|_| DAMAGED)?;
-    Ok(RowHead {
-        hash: row.hash.read()?,
-        characters: row.characters,
-        place: row.place,
-        written_ms: row.written_ms,
-        expires_ms: row.expires_ms,
-        metadata: row.metadata,
-        grams: read_grams(row.grams)?,
-    })
+    postcard::take_from_bytes(fields).map(|(head, _text)| head).map_err(|_| DAMAGED)
 }
 
 /// The bytes of the hash of a row.
@@ -375,116 +277,8 @@ pub(super) fn read_row_hash(bytes: &[u8]) -> Result<&[u8], StoreError> {
     .ok_or(StoreError::Damaged("document row"))
 }
 
-pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
-    let row: RowLayout<'_> = read(bytes, "document row")?;
-    Ok(Row {
-        hash: row.hash.read()?,
-        features: row.features,
-        short: row.short,
-        characters: row.characters,
-        place: row.place,
-        written_ms: row.written_ms,
-        expires_ms: row.expires_ms,
-        metadata: row.metadata.map(Cow::into_owned),
-        grams: read_grams(row.grams)?,
-        text: row.text.map(Cow::into_owned),
-        sketch: row.sketch.map(Cow::into_owned),
-    })
-}
-
-pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
-    let shape = |SignatureShape { cells, cell_bytes, bands, rows, is_set }| ShapeLayout {
-        cells,
-        cell_bytes,
-        bands,
-        rows,
-        is_set,
-    };
-    let mut bytes = write(&CollectionLayout {
-        id: record.id.0,
-        name: record.name.to_string(),
-        profile: record.profile.clone(),
-        bits: record.width.bits(),
-        k: record.k,
-        keep_text: record.keep_text,
-        expires_in: record.expires_in,
-        created_ms: record.created_ms,
-        shape: record.signatures.map(shape),
-        sketch_bytes: record.sketch_bytes,
-        boilerplate: record.boilerplate,
-        clusters: record.clusters.as_ref().map(|rule| (rule.keep.to_string(), rule.k)),
-    });
-    // Behind the other fields, so that records without a threshold are those of versions that had none.
-    bytes.extend(record.threshold.map(f64::to_le_bytes).into_iter().flatten());
-    bytes
-}
-
 pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreError> {
-    const DAMAGED: StoreError = StoreError::Damaged("collection");
-    let fields = bytes.strip_prefix(&[LAYOUT]).ok_or(DAMAGED)?;
-    let (record, rest) = postcard::take_from_bytes::<CollectionLayout>(fields).map_err(|_| DAMAGED)?;
-    let threshold = match rest {
-        [] => None,
-        bytes => Some(f64::from_le_bytes(bytes.try_into().map_err(|_| DAMAGED)?)),
-    };
-    if threshold.is_some_and(|threshold| !(0.0..=1.0).contains(&threshold)) {
-        return Err(DAMAGED);
-    }
-    let shape = |ShapeLayout { cells, cell_bytes, bands, rows, is_set }| {
-        SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked().ok_or(DAMAGED)
-    };
-    let clusters = |(keep, k): (String, u32)| {
-        let keep = keep.parse().map_err(|_| DAMAGED)?;
-        Ok::<_, StoreError>(ClusterRule { keep, k })
-    };
-    Ok(CollectionRecord {
-        id: CollectionId(record.id),
-        name: CollectionName::new(&record.name).map_err(|_| DAMAGED)?,
-        profile: record.profile,
-        width: Width::from_bits(record.bits).ok_or(DAMAGED)?,
-        signatures: record.shape.map(shape).transpose()?,
-        sketch_bytes: record.sketch_bytes,
-        boilerplate: record.boilerplate,
-        clusters: record.clusters.map(clusters).transpose()?,
-        k: record.k,
-        threshold,
-        keep_text: record.keep_text,
-        expires_in: record.expires_in,
-        created_ms: record.created_ms,
-    })
-}
-
-pub(super) fn write_changes(changes: &[Change]) -> Vec<u8> {
-    let layouts: Vec<ChangeLayout> = changes
-        .iter()
-        .map(|change| match change {
-            Change::Document { collection, added, removed } => ChangeLayout::Document {
-                collection: collection.0,
-                added: added.map(HashBytes::from),
-                removed: removed.map(HashBytes::from),
-            },
-            Change::CollectionCreated(id) => ChangeLayout::CollectionCreated(id.0),
-            Change::CollectionChanged(id) => ChangeLayout::CollectionChanged(id.0),
-            Change::CollectionDeleted(id) => ChangeLayout::CollectionDeleted(id.0),
-        })
-        .collect();
-    write(&layouts)
-}
-
-pub(super) fn read_changes(bytes: &[u8]) -> Result<Vec<Change>, StoreError> {
-    let layouts: Vec<ChangeLayout> = read(bytes, "history")?;
-    let hash = |bytes: Option<HashBytes>| bytes.map(|bytes| bytes.read()).transpose();
-    let change = |layout| {
-        Ok(match layout {
-            ChangeLayout::Document { collection, added, removed } => Change::Document {
-                collection: CollectionId(collection),
-                added: hash(added)?,
-                removed: hash(removed)?,
-            },
-            ChangeLayout::CollectionCreated(id) => Change::CollectionCreated(CollectionId(id)),
-            ChangeLayout::CollectionChanged(id) => Change::CollectionChanged(CollectionId(id)),
-            ChangeLayout::CollectionDeleted(id) => Change::CollectionDeleted(CollectionId(id)),
-        })
-    };
-    layouts.into_iter().map(change).collect()
+    let record: CollectionRecord = read(bytes, "collection")?;
+    let is_valid = record.settings.threshold.is_none_or(|least| (0.0..=1.0).contains(&least));
+    Some(record).filter(|_| is_valid).ok_or(StoreError::Damaged("collection"))
 }

@@ -71,7 +71,7 @@ impl FromStr for Digest {
 impl CollectionRecord {
     /// The part of the settings in a digest of several collections.
     pub fn digest(&self) -> Digest {
-        Digest::of(&codec::collection_key(self.id), &codec::write_collection(self))
+        Digest::of(&codec::collection_key(self.id), &codec::write(self))
     }
 }
 
@@ -140,8 +140,8 @@ impl View<'_> {
         }
         for entry in self.range(Lists::Hashes.shared_tree(), keys(of.id)) {
             let (key, _) = entry?;
-            let id = codec::read_posting_id(&key, of.width)?;
-            of_lists = of_lists.plus(posting(&key[4..4 + of.width.bytes()], id));
+            let id = codec::read_posting_id(&key, of.settings.width)?;
+            of_lists = of_lists.plus(posting(&key[4..4 + of.settings.width.bytes()], id));
         }
         Ok(if of_rows == of_lists { Content::Whole(digest) } else { Content::OtherLists })
     }
@@ -179,7 +179,7 @@ mod tests {
     use super::super::StoreSettings;
     use super::super::batch::Batch;
     use super::super::marks;
-    use super::super::records::{Posting, Row};
+    use super::super::records::{CollectionSettings, Posting, Row};
     use super::*;
     use lookalike_hash::{CollectionName, Hash, Mark, Width};
 
@@ -193,16 +193,10 @@ mod tests {
         CollectionRecord {
             id: CollectionId(id),
             name: CollectionName::new(&format!("c{id}")).unwrap(),
-            profile: "plain@1".into(),
-            width: Width::Bits64,
-            signatures: None,
-            k: 3,
-            threshold: None,
-            clusters: None,
-            sketch_bytes: None,
-            boilerplate: None,
-            keep_text: true,
-            expires_in: None,
+            settings: CollectionSettings {
+                keep_text: true,
+                ..CollectionSettings::of("plain@1".into(), Width::Bits64)
+            },
             created_ms: 1,
         }
     }
@@ -305,7 +299,7 @@ mod tests {
             }),
             ("a row is another one", |store, of| {
                 let mut batch = store.batch().unwrap();
-                let digest = Digest::of(&codec::row_key(of.id, &id(1)), &codec::write_row(&row(1, "other")));
+                let digest = Digest::of(&codec::row_key(of.id, &id(1)), &row(1, "other").to_bytes());
                 batch.put_row(of.id, &id(1), &row(1, "other"), Some(digest));
                 batch.commit().unwrap();
             }),

@@ -70,6 +70,12 @@ pub enum StoreError {
     /// A record cannot be decoded.
     #[error("a {0} in the store cannot be read: it is damaged or was written by a newer version")]
     Damaged(&'static str),
+    /// The directory is of a version before 0.1.0.
+    #[error(
+        "the data is of a development version, which this version does not read; nothing was changed. Export \
+         the collections with the version that wrote it, and import them into an empty directory"
+    )]
+    Earlier,
     /// The disk has no space. Nothing was written, and a retry may succeed.
     #[error("{}", full(*free, *wanted))]
     Full {

@@ -22,7 +22,7 @@ use lsm_tree::Guard;
 const HIDDEN: &[u8] = b"hidden/";
 
 /// A collection that is being filled, and by whom.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HiddenRecord {
     /// The collection as it will be.
     pub record: CollectionRecord,
@@ -36,45 +36,13 @@ pub struct HiddenRecord {
     pub is_frozen: bool,
 }
 
-#[derive(Serialize, Deserialize)]
-struct HiddenLayout {
-    record: Vec<u8>,
-    owner: [u8; 16],
-    server: String,
-    source: Option<u32>,
-    is_frozen: bool,
-}
-
 fn key(CollectionId(number): CollectionId) -> Vec<u8> {
     [HIDDEN, &number.to_be_bytes()].concat()
 }
 
 impl HiddenRecord {
-    /// Its bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        codec::write(&HiddenLayout {
-            record: codec::write_collection(&self.record),
-            owner: self.owner.to_be_bytes(),
-            server: self.server.clone(),
-            source: self.source.map(|CollectionId(number)| number),
-            is_frozen: self.is_frozen,
-        })
-    }
-
-    /// Reads the bytes of [`HiddenRecord::to_bytes`].
-    ///
-    /// # Errors
-    /// [`StoreError::Damaged`] if they are something else.
-    pub fn from_bytes(bytes: &[u8]) -> Result<HiddenRecord, StoreError> {
-        let HiddenLayout { record, owner, server, source, is_frozen } =
-            codec::read(bytes, "hidden collection")?;
-        Ok(HiddenRecord {
-            record: codec::read_collection(&record)?,
-            owner: u128::from_be_bytes(owner),
-            server,
-            source: source.map(CollectionId),
-            is_frozen,
-        })
+    fn to_bytes(&self) -> Vec<u8> {
+        codec::write(self)
     }
 
     /// Its part in a digest of several collections.
@@ -89,7 +57,9 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the store cannot be read.
     pub fn hidden(&self) -> Result<Vec<HiddenRecord>, StoreError> {
-        self.prefix(Tree::Meta, HIDDEN).map(|entry| HiddenRecord::from_bytes(&entry.value()?)).collect()
+        self.prefix(Tree::Meta, HIDDEN)
+            .map(|entry| codec::read(&entry.value()?, "hidden collection"))
+            .collect()
     }
 }
 

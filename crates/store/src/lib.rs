@@ -72,7 +72,9 @@ pub use hidden::HiddenRecord;
 pub use lock::wait_until_closed;
 pub use log_position::LogPosition;
 pub use marks::{MarkCounts, MarksOf};
-pub use records::{Change, CollectionRecord, Expiry, Lists, Posting, PostingList, Row, RowHead};
+pub use records::{
+    Change, CollectionRecord, CollectionSettings, Expiry, Lists, Posting, PostingList, Row, RowHead,
+};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;
@@ -290,7 +292,7 @@ impl Store {
 
     /// Every distinct hash of a collection, ascending, read from the store alone.
     pub fn hashes(&self, of: &CollectionRecord) -> impl Iterator<Item = Result<Hash, StoreError>> + use<> {
-        let bytes = of.width.bytes();
+        let bytes = of.settings.width.bytes();
         let entries = self.prefix(Tree::PostingLists, codec::collection_prefix(of.id));
         entries.map(move |entry| codec::read_posting_list_hash(&entry.key()?, bytes))
     }
@@ -300,7 +302,7 @@ impl Store {
         &self,
         of: &CollectionRecord,
     ) -> impl Iterator<Item = Result<(Hash, u64), StoreError>> + use<> {
-        let bytes = of.width.bytes();
+        let bytes = of.settings.width.bytes();
         let entries = self.prefix(Tree::PostingLists, codec::collection_prefix(of.id));
         let read = move |entry: IterGuardImpl| {
             let (key, value) = entry.into_inner()?;
@@ -454,7 +456,7 @@ impl Store {
     fn history(&self) -> impl Iterator<Item = Result<(Sequence, Vec<Change>), StoreError>> + use<> {
         self.prefix(Tree::History, b"").map(|entry| {
             let (key, value) = entry.into_inner()?;
-            Ok((Sequence(codec::read_number(&key)?), codec::read_changes(&value)?))
+            Ok((Sequence(codec::read_number(&key)?), codec::read(&value, "history")?))
         })
     }
 

@@ -2,6 +2,7 @@
 //!
 //! *Absent*: their bytes (`codec`).
 
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec;
@@ -10,34 +11,70 @@ use lookalike_hash::{
     ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width,
 };
 
-/// A collection and its settings.
-#[derive(Clone, Debug, PartialEq)]
+/// The settings of a collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CollectionSettings {
+    /// The profile of its fingerprints, `name@version`. Never changes: hashes of two profiles are not
+    /// comparable.
+    pub profile: String,
+    /// The width of its hashes. The profile determines it.
+    #[serde(rename = "bits")]
+    pub width: Width,
+    /// The shape of its signatures if its hashes identify signatures. The profile and the threshold at
+    /// creation determine it. Never changes.
+    pub signatures: Option<SignatureShape>,
+    /// The distance that queries use by default, 0 to [`CollectionSettings::most`]: in bits, or for
+    /// signatures in cells that differ.
+    pub k: u32,
+    /// The similarity that set `k`, 0 to 1, exactly as it was given; `None` if `k` was given or is a default.
+    pub threshold: Option<f64>,
+    /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
+    pub sketch_bytes: Option<u16>,
+    /// If documents keep the grams of their texts: the most documents that may have a gram before it counts
+    /// as boilerplate. Whether they keep grams never changes.
+    pub boilerplate: Option<u32>,
+    /// How documents form clusters, if they do.
+    pub clusters: Option<ClusterRule>,
+    /// Whether documents keep their original text.
+    pub keep_text: bool,
+    /// The default lifetime of documents in seconds; `None` means that they do not expire. The caller that
+    /// writes a document applies it, so a change affects only documents written later.
+    pub expires_in: Option<u64>,
+}
+
+impl CollectionSettings {
+    /// Settings with this profile, and nothing kept but hashes: no signatures, no sketches, no texts.
+    pub fn of(profile: String, width: Width) -> CollectionSettings {
+        CollectionSettings {
+            profile,
+            width,
+            signatures: None,
+            k: 0,
+            threshold: None,
+            sketch_bytes: None,
+            boilerplate: None,
+            clusters: None,
+            keep_text: false,
+            expires_in: None,
+        }
+    }
+
+    /// The maximum distance between two documents.
+    pub fn most(&self) -> u32 {
+        self.signatures.map_or(self.width.bits(), |shape| u32::from(shape.cells))
+    }
+}
+
+/// A collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectionRecord {
     /// Its number, which is never assigned twice.
     pub id: CollectionId,
     /// Its name, unique among existing collections.
     pub name: CollectionName,
-    /// The profile of its fingerprints, `name@version`.
-    pub profile: String,
-    /// The width of its hashes.
-    pub width: Width,
-    /// The shape of the signatures that its hashes identify, if they do. Rows then have the signatures as
-    /// sketches.
-    pub signatures: Option<SignatureShape>,
-    /// The Hamming distance of its queries, unless a query gives another.
-    pub k: u32,
-    /// The similarity that set `k`, if one did.
-    pub threshold: Option<f64>,
-    /// How its documents form clusters, if they do.
-    pub clusters: Option<ClusterRule>,
-    /// The size in bytes of the sketch that each row has for a second check, if rows have one.
-    pub sketch_bytes: Option<u16>,
-    /// The most documents that may have a gram before it counts as boilerplate, if rows have grams.
-    pub boilerplate: Option<u32>,
-    /// Whether rows keep the document's text.
-    pub keep_text: bool,
-    /// The default lifetime of its documents in seconds; `None` is unlimited.
-    pub expires_in: Option<u64>,
+    /// Its settings.
+    pub settings: CollectionSettings,
     /// The creation time, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
 }
@@ -45,12 +82,12 @@ pub struct CollectionRecord {
 impl CollectionRecord {
     /// The XXH3 checksum of the record as it is stored. It covers every field.
     pub fn checksum(&self) -> u64 {
-        xxh3_64(&codec::write_collection(self))
+        xxh3_64(&codec::write(self))
     }
 }
 
 /// The stored data of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     /// Its fingerprint.
     pub hash: Hash,
@@ -70,6 +107,7 @@ pub struct Row {
     /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
     /// The sampled grams of its text in the order of the text, each hash once, if the collection keeps grams.
+    #[serde(with = "codec::grams")]
     pub grams: Vec<Gram>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
@@ -79,10 +117,14 @@ pub struct Row {
 }
 
 /// The part of a [`Row`] that does not grow with the text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RowHead {
     /// Its fingerprint.
     pub hash: Hash,
+    /// The number of distinct features in the fingerprint; `None` if the document was given as a hash.
+    pub features: Option<u32>,
+    /// Whether a copy with one changed word may be missed.
+    pub short: bool,
     /// The number of characters of its text; `None` if the document was given as a hash.
     pub characters: Option<u32>,
     /// Its place in the order in which documents arrived.
@@ -94,13 +136,14 @@ pub struct RowHead {
     /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
     /// The sampled grams of its text.
+    #[serde(with = "codec::grams")]
     pub grams: Vec<Gram>,
 }
 
 impl Row {
     /// Its bytes, as in the tree of rows.
     pub fn to_bytes(&self) -> Vec<u8> {
-        codec::write_row(self)
+        codec::write(self)
     }
 
     /// Reads the bytes of [`Row::to_bytes`].
@@ -108,7 +151,7 @@ impl Row {
     /// # Errors
     /// [`StoreError::Damaged`] if they are not a row, or one of a later layout.
     pub fn from_bytes(bytes: &[u8]) -> Result<Row, StoreError> {
-        codec::read_row(bytes)
+        codec::read(bytes, "document row")
     }
 
     /// The bytes of its fields of variable length.
@@ -185,7 +228,7 @@ pub enum PostingList {
 }
 
 /// One acknowledged operation, with the fields that the index needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// A document was written or deleted. A hash is `added` by the first document that has it, and
     /// `removed` with the last one; often both are absent.

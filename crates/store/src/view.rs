@@ -47,7 +47,7 @@ impl StoredRow {
     /// # Errors
     /// [`StoreError`] if it does not read back.
     pub fn row(&self) -> Result<Row, StoreError> {
-        codec::read_row(&self.0)
+        Row::from_bytes(&self.0)
     }
 }
 
@@ -85,7 +85,7 @@ impl<'a> View<'a> {
     /// [`StoreError`] if the disk fails or the row does not read back.
     pub fn row(&self, collection: CollectionId, id: &DocumentId) -> Result<Option<Row>, StoreError> {
         let value = self.get(Tree::Rows, codec::row_key(collection, id))?;
-        value.map(|value| codec::read_row(&value)).transpose()
+        value.map(|value| Row::from_bytes(&value)).transpose()
     }
 
     /// The bytes of the row of a document; 0 if there is none.

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use super::hashes::{HashFormat, HashOut};
 use super::values::{Bits, ExpiresIn, Timestamp, present};
-use lookalike_hash::{ClusterRule, Hash, SignatureShape};
+use lookalike_hash::{ClusterRule, Hash, KeepRule, SignatureShape};
 use lookalike_service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
-use lookalike_service::{DEFAULT_SKETCH, WantedCollection};
+use lookalike_service::{DEFAULT_SKETCH, SettingsChange, WantedCollection};
 
 const _: () = assert!(DEFAULT_SKETCH == 32, "the contract says so");
 
@@ -54,14 +54,16 @@ impl From<CollectionIn> for WantedCollection {
     fn from(wanted: CollectionIn) -> WantedCollection {
         WantedCollection {
             profile: wanted.profile,
-            k: wanted.k.map(|k| k.0),
-            threshold: wanted.threshold,
-            sketch_bytes: wanted.sketch_bytes,
-            passages: wanted.passages,
-            boilerplate: wanted.boilerplate_documents,
-            clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
-            keep_text: wanted.keep_text,
-            expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
+            settings: SettingsChange {
+                k: wanted.k.map(|k| k.0),
+                threshold: wanted.threshold,
+                sketch_bytes: wanted.sketch_bytes,
+                passages: wanted.passages,
+                boilerplate: wanted.boilerplate_documents,
+                clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
+                keep_text: wanted.keep_text,
+                expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
+            },
         }
     }
 }
@@ -75,8 +77,8 @@ pub struct ClustersIn {
     /// Which documents rank first: `first` (those that arrived first), `longest` (text), or `newest:FIELD`,
     /// `oldest:FIELD`, `max:FIELD`, `min:FIELD` by a field of the metadata; `a.b` is the field `b` of the
     /// object `a`. Among equals the order of arrival decides.
-    #[schema(example = "first")]
-    pub keep: String,
+    #[schema(example = "first", value_type = String)]
+    pub keep: KeepRule,
     /// The largest distance between a document and its representative. Default: k of the collection.
     pub k: Option<Bits>,
 }
@@ -86,15 +88,15 @@ pub struct ClustersIn {
 #[schema(as = ClusterSettings)]
 pub(super) struct ClustersOut {
     /// Which documents rank first.
-    #[schema(example = "first")]
-    keep: String,
+    #[schema(example = "first", value_type = String)]
+    keep: KeepRule,
     /// The largest distance between a document and its representative.
     k: u32,
 }
 
 impl From<ClusterRule> for ClustersOut {
     fn from(rule: ClusterRule) -> ClustersOut {
-        ClustersOut { keep: rule.keep.to_string(), k: rule.k }
+        ClustersOut { keep: rule.keep, k: rule.k }
     }
 }
 

@@ -16,7 +16,7 @@ use super::*;
 use lookalike_engine::{
     Admission, CheckpointPolicy, CollectionChange, Condition, Document, DuplicateRule, Engine,
     EngineSettings, Listing, Membership, OpenError, Operation, Outcome, ProfileFacts, Progress, Row,
-    StoreSettings,
+    SettingsChange, StoreSettings,
 };
 use lookalike_hash::{CollectionName, DocumentId, Hash, Mark, Width};
 use lookalike_log::memory::MemoryLog;
@@ -131,18 +131,7 @@ pub(super) fn change() -> CollectionChange {
         k: 3,
         sketch_bytes: Some(32),
     };
-    CollectionChange {
-        profile: None,
-        default_profile: facts,
-        k: None,
-        threshold: None,
-        sketch_bytes: None,
-        passages: None,
-        boilerplate: None,
-        clusters: None,
-        keep_text: None,
-        expires_in: None,
-    }
+    CollectionChange { profile: None, default_profile: facts, settings: SettingsChange::default() }
 }
 
 pub(super) fn put(

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Row;
-use lookalike_hash::{ClusterRule, CollectionName, DocumentId, Gram, Hash, Mark, SignatureShape, Width};
+use crate::{CollectionSettings, Row};
+use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 
 /// The format that is written, and the latest one that can be read.
 pub(super) const VERSION: u64 = 1;
@@ -57,86 +57,14 @@ pub struct Manifest {
     pub software: String,
     /// The collection.
     pub collection: String,
-    /// The profile of its fingerprints, `name@version`.
-    pub profile: String,
-    /// The width of its hashes in bits.
-    pub bits: u32,
-    /// The shape of the signatures that its hashes identify, if they do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signatures: Option<Shape>,
-    /// The size in bytes of the sketches of its documents for a second check, if they have any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sketch_bytes: Option<u16>,
-    /// The most documents that may have a gram before it counts as boilerplate, if its documents have grams.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub boilerplate: Option<u32>,
-    /// How its documents form clusters, if they do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub clusters: Option<Clusters>,
-    /// The Hamming distance of its queries, unless a query gives another.
-    pub k: u32,
-    /// The similarity that set `k`, if one did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub threshold: Option<f64>,
-    /// Whether it keeps texts.
-    pub keep_text: bool,
-    /// The default lifetime of its documents in seconds; `None` is unlimited.
-    pub expires_in: Option<u64>,
+    /// Its settings.
+    pub settings: CollectionSettings,
     /// When the collection was created, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
     /// The number of the last change that the backup contains.
     pub sequence: u64,
     /// When the backup was made, in milliseconds since 1970-01-01 UTC.
     pub taken_ms: u64,
-}
-
-/// [`ClusterRule`] as it is stored in a manifest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Clusters {
-    /// The keep rule.
-    pub keep: String,
-    /// The largest distance to a representative.
-    pub k: u32,
-}
-
-impl From<ClusterRule> for Clusters {
-    fn from(rule: ClusterRule) -> Clusters {
-        Clusters { keep: rule.keep.to_string(), k: rule.k }
-    }
-}
-
-impl Clusters {
-    /// The rule; `None` if the keep rule is not one.
-    pub fn checked(self) -> Option<ClusterRule> {
-        Some(ClusterRule { keep: self.keep.parse().ok()?, k: self.k })
-    }
-}
-
-/// [`SignatureShape`] as it is stored in a manifest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Shape {
-    cells: u16,
-    cell_bytes: u8,
-    bands: u16,
-    rows: u16,
-    is_set: bool,
-}
-
-impl From<SignatureShape> for Shape {
-    fn from(shape: SignatureShape) -> Shape {
-        let SignatureShape { cells, cell_bytes, bands, rows, is_set } = shape;
-        Shape { cells, cell_bytes, bands, rows, is_set }
-    }
-}
-
-impl Shape {
-    /// The shape, if it is valid for signatures.
-    pub fn checked(self) -> Option<SignatureShape> {
-        let Shape { cells, cell_bytes, bands, rows, is_set } = self;
-        SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked()
-    }
 }
 
 /// The fields that a manifest of every version has.
@@ -147,23 +75,14 @@ pub(super) struct Marker {
 }
 
 impl Manifest {
-    /// The manifest of a backup of `collection`, with the other fields at 0 or absent.
-    pub fn of(collection: &CollectionName, profile: String, width: Width) -> Manifest {
+    /// The manifest of a backup of `collection`, with the numbers at 0.
+    pub fn of(collection: &CollectionName, settings: CollectionSettings) -> Manifest {
         Manifest {
             format: FORMAT.into(),
             version: VERSION,
             software: env!("CARGO_PKG_VERSION").into(),
             collection: collection.to_string(),
-            profile,
-            bits: width.bits(),
-            signatures: None,
-            sketch_bytes: None,
-            boilerplate: None,
-            clusters: None,
-            k: 0,
-            threshold: None,
-            keep_text: false,
-            expires_in: None,
+            settings,
             created_ms: 0,
             sequence: 0,
             taken_ms: 0,

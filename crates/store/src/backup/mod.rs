@@ -24,6 +24,6 @@ mod writer;
 mod tests;
 
 pub use error::BackupError;
-pub use format::{Clusters, Item, LINE_BYTES, Manifest, Shape, Summary};
+pub use format::{Item, LINE_BYTES, Manifest, Summary};
 pub use reader::read;
 pub use writer::Writer;

@@ -215,8 +215,8 @@ impl Reading {
     }
 
     fn width(&self) -> Result<Width, BackupError> {
-        let bits = self.manifest.as_ref().map_or(0, |manifest| manifest.bits);
-        Width::from_bits(bits).ok_or_else(|| self.damaged(MANIFEST, format!("hashes of {bits} bits")))
+        let width = self.manifest.as_ref().map(|manifest| manifest.settings.width);
+        width.ok_or_else(|| self.damaged(MANIFEST, "it is missing".to_owned()))
     }
 
     fn read_part<R: Read, E: From<BackupError>>(

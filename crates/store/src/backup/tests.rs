@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Row;
+use crate::{CollectionSettings, Row};
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 
 type Documents = Vec<(DocumentId, Row)>;
@@ -11,7 +11,8 @@ type Marks = Vec<(Mark, u64)>;
 
 fn manifest() -> Manifest {
     let name = CollectionName::new("news").unwrap();
-    Manifest { k: 7, taken_ms: 1_700_000_000_000, ..Manifest::of(&name, "copies-64@1".into(), Width::Bits64) }
+    let settings = CollectionSettings { k: 7, ..CollectionSettings::of("copies-64@1".into(), Width::Bits64) };
+    Manifest { taken_ms: 1_700_000_000_000, ..Manifest::of(&name, settings) }
 }
 
 fn row(hash: u64) -> Row {
@@ -168,7 +169,8 @@ fn foreign_and_newer_files_are_named() {
     header.set_size(2);
     other.append_data(&mut header, "photo.jpg", &b"hi"[..]).unwrap();
     assert!(message(&other.into_inner().unwrap()).contains("begins with \"photo.jpg\""));
-    let newer = Manifest::of(&CollectionName::new("a").unwrap(), "x".into(), Width::Bits64);
+    let settings = CollectionSettings::of("x".into(), Width::Bits64);
+    let newer = Manifest::of(&CollectionName::new("a").unwrap(), settings);
     let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":1", "\"version\":2,\"extra\":0");
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();

@@ -226,7 +226,7 @@ impl Salvage {
             Some(Ok(SalvagedRow {
                 collection: CollectionId(u32::from_be_bytes(*collection)),
                 id: codec::read_row_key(&key).ok(),
-                row: value.ok_or_else(damaged).and_then(|value| codec::read_row(&value)),
+                row: value.ok_or_else(damaged).and_then(|value| Row::from_bytes(&value)),
                 is_uncertain: self.losses.iter().any(|loss| loss.hides(&key, seqno)),
             }))
         })
