@@ -161,7 +161,8 @@ fn share(contract: &mut utoipa::openapi::OpenApi) {
             parameters.push((name.clone(), format!("{id}_{name}"), parameter));
         }
         for (status, response) in &mut operation.responses.responses {
-            responses.push((status.clone(), format!("{id}_{status}"), response));
+            let name = format!("{id}_{status}");
+            responses.push((name.clone(), name, response));
         }
     }
     let (parameters, responses) = (shared(parameters, "parameters"), shared(responses, "responses"));
