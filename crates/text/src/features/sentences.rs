@@ -6,8 +6,8 @@
 use crate::{is_word_character, simplified};
 
 /// The `count` longest sentences of a normalised text, the longest first, each once; sentences of equal
-/// length are in the order of their bytes. A sentence ends at one of 。.!?;…।؟۔ or with the text. Only its
-/// letters, digits and marks are kept and counted, so that changes of punctuation and spaces have no
+/// length are in the order of their bytes. A sentence ends at one of 。.!?;…।؟۔ or with the text. Only
+/// its letters, digits and marks are kept and counted, so that changes of punctuation and spaces have no
 /// effect. Chinese is simplified.
 pub fn longest_sentences(normalised: &str, count: usize) -> Vec<String> {
     let letters = |sentence: &str| {
@@ -35,7 +35,8 @@ mod tests {
 
     #[test]
     fn the_longest_come_first_without_marks_and_spaces() {
-        let text = "短句。这是一个比较长的句子,有逗号。one two! a longer sentence of words? 短句。";
+        let text = "短句。这是一个比较长的句子,有逗号。one two! \
+                    a longer sentence of words? 短句。";
         assert_eq!(
             longest_sentences(text, 3),
             ["alongersentenceofwords", "这是一个比较长的句子有逗号", "onetwo"]
