@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use tokio::sync::oneshot::{self, error::RecvError};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -81,6 +82,9 @@ pub enum PoolError {
     #[error("the task failed; this is a fault of the server")]
     Panicked,
 }
+
+/// How a task ends.
+type Ended = Result<(), PoolError>;
 
 /// Tells running work whether its caller still waits for the result.
 #[derive(Clone, Debug, Default)]
@@ -177,19 +181,36 @@ impl CpuPool {
         patience: Patience,
         work: impl FnOnce(&Cancel) -> T + Send + 'static,
     ) -> Result<T, PoolError> {
+        let result = Arc::new(Mutex::new(None));
+        let filled = Arc::clone(&result);
+        let work = move |cancel: &Cancel| {
+            let done = work(cancel);
+            *filled.lock() = Some(done);
+        };
+        self.run_boxed(patience, Box::new(work)).await?;
+        let result = result.lock().take();
+        result.ok_or(PoolError::Busy)
+    }
+
+    /// [`CpuPool::run`] of work that leaves its result itself, so that this is compiled once.
+    async fn run_boxed(
+        &self,
+        patience: Patience,
+        work: Box<dyn FnOnce(&Cancel) + Send>,
+    ) -> Result<(), PoolError> {
         let call = Call::current();
         let client = call.as_ref().map_or(Client::SERVER, |call| call.client());
-        let (done, result) = oneshot::channel();
+        let (done, ended) = oneshot::channel();
         let cancel = Cancel::default();
         let _cancel = CancelOnDrop(cancel.clone());
         let task = move || {
             let work = || catch_unwind(AssertUnwindSafe(|| work(&cancel))).map_err(|_| PoolError::Panicked);
-            let result = match call {
+            let end = match call {
                 Some(call) => call.within(work),
                 None => work(),
             };
             // The caller may be gone.
-            Box::new(move || drop(done.send(result))) as Deliver
+            Box::new(move || _ = done.send(end)) as Deliver
         };
         let lane = match patience {
             Patience::Interactive => &self.interactive,
@@ -197,31 +218,31 @@ impl CpuPool {
         };
         let number = lane.push(client, Box::new(task))?;
         let queued = Queued { lane, client, number };
-        let result = match patience {
-            Patience::Bulk => result.await,
-            Patience::Interactive => self.in_time(&queued, result).await?,
+        let end = match patience {
+            Patience::Bulk => ended.await,
+            Patience::Interactive => self.in_time(&queued, ended).await?,
         };
-        // A task that is dropped without a result was displaced by a task of another client.
-        result.unwrap_or(Err(PoolError::Busy))
+        // A task that is dropped without an end was displaced by a task of another client.
+        end.unwrap_or(Err(PoolError::Busy))
     }
 
-    /// The result of an interactive task; [`PoolError::Busy`] if others had [`PoolLimits::wait`] before it
+    /// The end of an interactive task; [`PoolError::Busy`] if others had [`PoolLimits::wait`] before it
     /// has started.
-    async fn in_time<T>(
+    async fn in_time(
         &self,
         queued: &Queued<'_>,
-        mut result: oneshot::Receiver<T>,
-    ) -> Result<Result<T, RecvError>, PoolError> {
+        mut ended: oneshot::Receiver<Ended>,
+    ) -> Result<Result<Ended, RecvError>, PoolError> {
         let begin = self.interactive.worked();
         // The time of tasks that keep all threads counts before they end.
         let mut kept = Duration::ZERO;
         loop {
             // A caller that is woken late has waited for one slice, however long that took.
-            if let Ok(result) = timeout(SLICE, &mut result).await {
-                return Ok(result);
+            if let Ok(end) = timeout(SLICE, &mut ended).await {
+                return Ok(end);
             }
             if !queued.is_waiting() {
-                return Ok(result.await);
+                return Ok(ended.await);
             }
             let worked = self.interactive.worked().saturating_sub(begin) / self.permits_as_u32();
             let others = worked + kept;
