@@ -300,6 +300,7 @@ export const en = {
     "Three adjacent characters, MD5: hashes that other programs can make easily.",
   "profile.minhash": "The classic MinHash of news sites, similar from 0.8.",
   "profile.minhash-copies": "Copies in any language, with a similarity that has a meaning.",
+  "profile.minhash-code": "Disguised copies of source code. Not for prose.",
   "profile.longest-sentences": "Reprints that were cut or rearranged: the three longest sentences.",
   "profile.longest-sentences-md5": "The three longest sentences as one hash: equal or not.",
   "profile.python-simhash": "Hashes as the Python package simhash makes them, for comparison.",

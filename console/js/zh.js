@@ -298,6 +298,7 @@ export const zh = {
   "profile.shingle-md5-128": "相邻三个字符与 MD5：其他程序容易生成的指纹。",
   "profile.minhash": "新闻网站的经典 MinHash，相似度阈值 0.8。",
   "profile.minhash-copies": "任何语言的副本，相似度数值有明确含义。",
+  "profile.minhash-code": "经过伪装的源代码副本。不适合普通文章。",
   "profile.longest-sentences": "被删减或调整顺序的转载：最长的三个句子。",
   "profile.longest-sentences-md5": "最长的三个句子合成一个哈希：要么相同，要么不同。",
   "profile.python-simhash": "与 Python 包 simhash 相同的指纹，用于对照。",

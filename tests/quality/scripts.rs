@@ -34,7 +34,9 @@ fn simplified_texts_are_left_as_they_are() {
             for clause in text.split(|c| !is_ideograph(c)).filter(|clause| !clause.is_empty()) {
                 let after = simplified(clause);
                 if after != clause {
-                    assert!(!clause.chars().all(is_gb2312), "{clause} became {after}");
+                    // 乾 and 瞭 are in names, too, which have one form in both scripts.
+                    let is_certain = |c: char| is_gb2312(c) && !"乾瞭".contains(c);
+                    assert!(!clause.chars().all(is_certain), "{clause} became {after}");
                     changed.insert(clause.to_owned());
                 }
             }

@@ -28,7 +28,7 @@ pub struct Banded {
 
 /// Measures a recipe with this banding. `None` if its profile does not exist or no signature has this shape.
 pub fn banded(recipe: &MinHash, banding: Banding, set: &Set, thresholds: &[f64]) -> Option<Banded> {
-    let (profile, own) = (Profile::named(recipe.features)?, Profile::named(recipe.name)?);
+    let profile = Profile::named(recipe.name)?;
     let shape = SignatureShape::of_minima(banding.bands as u16, banding.rows as u16)?;
     let sign = |text: &String| {
         let features = profile.feature_set(text);
@@ -69,7 +69,7 @@ pub fn banded(recipe: &MinHash, banding: Banding, set: &Set, thresholds: &[f64])
         (threshold, set.labels.judge(found.map(|(pair, _)| *pair)))
     };
     Some(Banded {
-        recipe: own.id().to_string(),
+        recipe: profile.id().to_string(),
         banding,
         bytes: index.bytes() as f64 / index.len().max(1) as f64,
         bytes_a_second: bytes_of_text as f64 / seconds.max(1e-9),

@@ -52,6 +52,7 @@ mod bytes;
 mod class;
 mod clusters;
 mod decoded;
+mod folded;
 mod needs;
 mod normalise;
 mod prepare;
@@ -62,6 +63,7 @@ mod words;
 
 pub use clusters::clusters;
 pub use decoded::{Decoded, WrongBytes};
+pub use folded::folded;
 pub use needs::NeedsFeature;
 pub use normalise::normalise;
 pub use prepare::Preparation;

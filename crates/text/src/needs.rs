@@ -27,7 +27,7 @@ impl NeedsFeature {
         }
         let prepared = recipe.preparation.apply(text);
         let needs_zh = match recipe.features {
-            Features::Shingles(_) | Features::Words(_) | Features::ShortTexts => {
+            Features::Shingles(_) | Features::Words(_) | Features::Letters(_) | Features::ShortTexts => {
                 runs(&prepared).any(|run| run.system == System::Han)
             }
             Features::Sentences { .. } => sentences(&prepared).any(is_chinese),

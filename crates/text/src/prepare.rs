@@ -7,16 +7,20 @@ use std::borrow::Cow;
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
 use super::class::Class;
-use super::normalise;
+use super::{folded, normalise};
 
 /// A way to prepare a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Preparation {
-    /// [`normalise()`]: one form for all texts that a reader regards as the same letters.
+    /// [`normalise()`] and [`folded()`]: one form for all texts that a reader regards as the same letters,
+    /// and for letters that writers exchange or disguise.
     #[default]
+    Folded,
+    /// [`normalise()`] alone.
     Normalise,
-    /// Without accents and other marks on Latin, Greek and Cyrillic letters: for languages that are often
-    /// typed without them, such as Vietnamese. Words that differ only in marks become equal.
+    /// [`Preparation::Folded`] without accents and other marks on Latin, Greek and Cyrillic letters: for
+    /// languages that are often typed without them, such as Vietnamese. Words that differ only in marks
+    /// become equal.
     WithoutMarks,
     /// Lower case, nothing else.
     LowerCase,
@@ -28,8 +32,9 @@ pub enum Preparation {
 
 impl Preparation {
     /// All preparations, with their names in profile definitions.
-    pub const NAMES: [(&'static str, Preparation); 5] = [
-        ("full", Preparation::Normalise),
+    pub const NAMES: [(&'static str, Preparation); 6] = [
+        ("full", Preparation::Folded),
+        ("normal-form", Preparation::Normalise),
         ("without-marks", Preparation::WithoutMarks),
         ("lower-case", Preparation::LowerCase),
         ("word-characters", Preparation::WordCharacters),
@@ -39,8 +44,9 @@ impl Preparation {
     /// The prepared text.
     pub fn apply(self, text: &str) -> Cow<'_, str> {
         match self {
+            Preparation::Folded => folded(normalise(text)).into(),
             Preparation::Normalise => normalise(text).into(),
-            Preparation::WithoutMarks => without_marks(&normalise(text)).into(),
+            Preparation::WithoutMarks => without_marks(&folded(normalise(text))).into(),
             Preparation::LowerCase => text.to_lowercase().into(),
             Preparation::WordCharacters => {
                 text.to_lowercase().chars().filter(|&c| is_of_word(c)).collect::<String>().into()
@@ -83,6 +89,7 @@ mod tests {
     fn each_preparation_has_its_result() {
         let text = "Ａ_Ünï ½! हिन्दी";
         let cases = [
+            (Preparation::Folded, "a_ünï 1⁄2! हिन्दी"),
             (Preparation::Normalise, "a_ünï 1⁄2! हिन्दी"),
             (Preparation::WithoutMarks, "a_uni 1⁄2! हिन्दी"),
             (Preparation::LowerCase, "ａ_ünï ½! हिन्दी"),

@@ -12,6 +12,23 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
+/// The parameters of the cut of source code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CodePlan {
+    /// The number of adjacent tokens of a gram, 1 or more.
+    pub tokens: usize,
+    /// Whether characters that are no part of a word, a number or a literal are tokens. Programs that
+    /// disguise a copy add and remove braces and brackets.
+    pub keeps_marks: bool,
+}
+
+impl CodePlan {
+    /// The plan of fingerprints.
+    pub const BITS: CodePlan = CodePlan { tokens: 10, keeps_marks: true };
+    /// The plan of sets that are compared by Jaccard similarity.
+    pub const SETS: CodePlan = CodePlan { tokens: 8, keeps_marks: false };
+}
+
 /// The form of every identifier.
 const IDENTIFIER: &str = "@";
 
@@ -178,17 +195,22 @@ const KEYWORDS: [&str; 156] = [
 /// Directives after `#` that are code.
 const DIRECTIVES: [&str; 6] = ["include", "define", "if", "endif", "else", "pragma"];
 
-/// Passes every `count` adjacent tokens of a source text, with spaces between them, to `each`, once per
-/// occurrence. A text of fewer tokens is passed whole.
+/// Passes the adjacent tokens of a source text, with spaces between them, to `each`, once per occurrence. A
+/// text of fewer tokens than a gram is passed whole.
 ///
 /// ```
-/// use lookalike_text::features::token_grams;
-/// let mut found = Vec::new();
-/// token_grams("if (a == \"b c\") // c\n return x1;", 5, |gram| found.push(gram.to_owned()));
-/// assert_eq!(found[..2], ["if ( @ = =", "( @ = = \"b c\""]);
-/// assert_eq!(found.last().map(String::as_str), Some("\"b c\" ) return @ ;"));
+/// use lookalike_text::features::{CodePlan, token_grams};
+/// let found = |tokens, keeps_marks| {
+///     let mut found = Vec::new();
+///     let text = "if (a == \"b c\") // c\n return x1;";
+///     token_grams(text, CodePlan { tokens, keeps_marks }, |gram| found.push(gram.to_owned()));
+///     found
+/// };
+/// assert_eq!(found(5, true)[..2], ["if ( @ = =", "( @ = = \"b c\""]);
+/// assert_eq!(found(4, false), ["if @ \"b c\" return", "@ \"b c\" return @"]);
 /// ```
-pub fn token_grams(text: &str, count: usize, mut each: impl FnMut(&str)) {
+pub fn token_grams(text: &str, plan: CodePlan, mut each: impl FnMut(&str)) {
+    let count = plan.tokens;
     let whole = if text.contains(char::REPLACEMENT_CHARACTER) {
         Cow::Owned(text.replace(char::REPLACEMENT_CHARACTER, ""))
     } else {
@@ -210,6 +232,9 @@ pub fn token_grams(text: &str, count: usize, mut each: impl FnMut(&str)) {
     let (mut rest, mut is_passed) = (text, false);
     while let Some((token, after)) = next_token(rest) {
         rest = after;
+        if !plan.keeps_marks && !is_word(token) {
+            continue;
+        }
         if last.len() == count {
             last.pop_front();
         }
@@ -242,6 +267,11 @@ fn next_token(text: &str) -> Option<(&str, &str)> {
     let (token, after) = rest.split_at(length);
     let is_identifier = in_word(first) && !first.is_numeric() && KEYWORDS.binary_search(&token).is_err();
     Some((if is_identifier { IDENTIFIER } else { token }, after))
+}
+
+/// Whether a token is an identifier, a keyword, a number or a literal.
+fn is_word(token: &str) -> bool {
+    token == IDENTIFIER || token.starts_with(|c: char| c == '"' || c == '_' || c.is_alphanumeric())
 }
 
 /// The bytes of the comment at the beginning of a text.
@@ -278,7 +308,7 @@ mod tests {
 
     fn tokens(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        token_grams(text, 1, |token| found.push(token.to_owned()));
+        token_grams(text, CodePlan { tokens: 1, keeps_marks: true }, |token| found.push(token.to_owned()));
         found
     }
 
@@ -304,7 +334,7 @@ mod tests {
     #[test]
     fn a_short_text_is_one_gram() {
         let mut found = Vec::new();
-        token_grams("a + 1", 10, |gram| found.push(gram.to_owned()));
+        token_grams("a + 1", CodePlan::BITS, |gram| found.push(gram.to_owned()));
         assert_eq!(found, ["@ + 1"]);
     }
 
@@ -329,7 +359,8 @@ mod tests {
         fn grams_are_those_of_the_list_of_tokens(text in "[a-c1 \"/*#\n'\\\\(]{0,40}", count in 1_usize..6) {
             let all = tokens(&text);
             let mut found = Vec::new();
-            token_grams(&text, count, |gram| found.push(gram.to_owned()));
+            let plan = CodePlan { tokens: count, keeps_marks: true };
+            token_grams(&text, plan, |gram| found.push(gram.to_owned()));
             let expected: Vec<String> = if all.is_empty() {
                 Vec::new()
             } else {

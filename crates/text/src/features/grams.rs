@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::{is_word_character, normalise, simplified};
+use crate::{folded, is_word_character, normalise, simplified};
 use foldhash::fast::RandomState;
 use lookalike_hash::Gram;
 
@@ -43,8 +43,9 @@ impl Letters {
                 }
                 continue;
             }
-            let form =
-                forms.entry(c).or_insert_with(|| simplified(&normalise(c.encode_utf8(&mut [0; 4]))).into());
+            let form = forms
+                .entry(c)
+                .or_insert_with(|| simplified(&folded(normalise(c.encode_utf8(&mut [0; 4])))).into());
             form.chars().filter(|&c| is_word_character(c)).for_each(|c| found.push(c, at));
         }
         found

@@ -11,6 +11,7 @@ mod code;
 mod counts;
 mod digest;
 mod first;
+mod frequencies;
 #[cfg(feature = "zh")]
 mod grams;
 mod idf;
@@ -27,9 +28,10 @@ mod weights;
 mod words;
 
 pub use bag::{Bag, Class};
-pub use characters::characters;
-pub use code::token_grams;
+pub use characters::{characters, letter_grams};
+pub use code::{CodePlan, token_grams};
 pub use digest::{Digest, HashFunction, Kind, Limbs, low_bytes};
+pub use frequencies::{Frequencies, WrongFrequencies};
 pub use keywords::{Keyword, keywords};
 pub use origins::Origins;
 pub use shingles::{Half, ShinglePlan, has_grams, shingles};

@@ -10,10 +10,13 @@
 //!   edit changes the same share of them, and there are a third as many to count (ADR 13).
 //! - Thai, Lao, Khmer and Burmese are cut into clusters of letters and not into words, because a dictionary
 //!   cuts differently around a changed letter. Two adjacent clusters are a gram (ADR 30).
+//! - Words of Hangul are joined, since writers space them freely, and a syllable has about three letters: a
+//!   gram begins at every syllable and has a third as many (ADR 53).
 //! - Chinese words that are not in the dictionary are split, which is faster and does not reduce recall.
 //!
 //! Not here: counts, and weights other than the choice of shingles with half the weight.
 
+use super::characters::characters;
 use super::digest::Kind;
 use super::weights::ONE;
 use crate::{CutsWords, NewWords, Run, System, clusters, is_word_character, runs};
@@ -22,7 +25,7 @@ use crate::{CutsWords, NewWords, Run, System, clusters, is_word_character, runs}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShinglePlan {
     /// The length of a gram in characters, 1 or more. A gram of Thai, Lao, Khmer and Burmese has a third as
-    /// many clusters, rounded up.
+    /// many clusters, and one of Hangul a third as many syllables, rounded up.
     pub gram: usize,
     /// The distance between the first letters of grams, 1 or more. With 1, a gram begins at every character
     /// of a spaced run. With more, grams begin at the first letter of each word, at every `step`-th letter
@@ -107,6 +110,8 @@ pub fn shingles(
     let mut line = String::new();
     let mut starts = Vec::new();
     let mut grams = Grams::new(plan);
+    // The syllables, or the clusters of letters, of a gram.
+    let syllables = plan.gram.div_ceil(3);
     let (mut of_grams, mut all) = (0, 0);
     for run in runs(normalised) {
         all += run.text.len() as u64;
@@ -114,10 +119,12 @@ pub fn shingles(
             of_grams += run.text.len() as u64;
         }
         match run.system {
+            System::Spaced if has_hangul(run.text) => {
+                of_hangul(run.text, syllables, &mut grams, &mut line, |gram| each(Kind::Gram, gram));
+            }
             System::Spaced => grams.of(run.text, &mut line, |gram| each(Kind::Gram, gram)),
             System::SouthEastAsian => {
-                let count = plan.gram.div_ceil(3);
-                of_clusters(run.text, count, &mut line, &mut starts, |gram| each(Kind::Gram, gram));
+                of_clusters(run.text, syllables, &mut line, &mut starts, |gram| each(Kind::Gram, gram));
             }
             System::Han | System::Japanese => words_and_pairs(run, dictionary, &mut line, &mut each),
         }
@@ -129,6 +136,35 @@ pub fn shingles(
 /// Whether the shingles of a script are grams; otherwise they are words and pairs.
 pub fn has_grams(system: System) -> bool {
     matches!(system, System::Spaced | System::SouthEastAsian)
+}
+
+fn has_hangul(text: &str) -> bool {
+    !text.is_ascii() && text.chars().any(is_syllable)
+}
+
+fn is_syllable(c: char) -> bool {
+    matches!(c, '\u{ac00}'..='\u{d7a3}')
+}
+
+/// Passes the grams of a run with Hangul. Adjacent words with a syllable, and numbers between them, are
+/// joined and passed by `count` characters; the stretches of other words are cut as elsewhere.
+fn of_hangul(text: &str, count: usize, grams: &mut Grams, line: &mut String, mut each: impl FnMut(&str)) {
+    let mut words = text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).peekable();
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    while let Some(first) = words.peek() {
+        let of_hangul = has_hangul(first);
+        let belongs = |word: &&str| has_hangul(word) == of_hangul || (of_hangul && is_number(word));
+        let mut stretch = String::new();
+        while let Some(word) = words.next_if(belongs) {
+            stretch.push_str(word);
+            stretch.push_str(if of_hangul { "" } else { " " });
+        }
+        if of_hangul {
+            characters(&stretch, count, &mut each);
+        } else {
+            grams.of(&stretch, line, &mut each);
+        }
+    }
 }
 
 /// Passes every `count` adjacent clusters of a run. A run of fewer is passed whole.

@@ -7,7 +7,7 @@ use super::profile::{Profile, ProfileId};
 use super::recipe::{Features, IdfChoice, Recipe, Top, Weights};
 use super::vote::Tie;
 use crate::Preparation;
-use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
+use crate::features::{CodePlan, Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
 use lookalike_hash::{SignatureShape, Width};
 
 /// All built-in profiles; the versions of one name are in ascending order.
@@ -20,9 +20,11 @@ pub(super) fn profiles() -> Vec<Profile> {
     for recipe in &MinHash::ALL {
         let of = all.iter().find(|profile| profile.id.name() == recipe.features);
         let mut features = of.expect("a profile above").recipe.clone();
-        if let Features::Characters { takes_short, .. } = &mut features.features {
+        match &mut features.features {
             // A set without elements resembles no other, so short texts could not be found.
-            *takes_short = true;
+            Features::Characters { takes_short, .. } => *takes_short = true,
+            Features::Code(plan) => *plan = CodePlan::SETS,
+            _ => {}
         }
         let shape = recipe.shape();
         let k = shape.distance_for(recipe.threshold);
@@ -78,9 +80,9 @@ fn simhashes() -> Vec<Profile> {
             "short-128",
             "For texts of 8 to 50 words in any language: messages, headlines, reviews. Features: words and \
              pairs of words, elsewhere syllables or adjacent characters, so that one changed word moves \
-             about as many bits in every script. 128 bits. k depends on the text, 23 to 31, unless it is \
-             given.",
-            Recipe { least_k: Some(23), ..recipe(Width::Bits128, 30, Features::ShortTexts) },
+             about as many bits in every script. Each feature counts once, 128 bits. k depends on the text, \
+             23 to 31, unless it is given.",
+            short_128(),
         ),
         named(
             "code-128",
@@ -143,7 +145,7 @@ fn named(name: &str, summary: &str, recipe: Recipe) -> Profile {
 /// A recipe with the values that most profiles share.
 fn recipe(width: Width, k: u32, features: Features) -> Recipe {
     Recipe {
-        preparation: Preparation::Normalise,
+        preparation: Preparation::Folded,
         features,
         dictionary: None,
         weights: Weights::Logarithm,
@@ -160,8 +162,13 @@ fn shingled(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
     recipe(width, k, Features::Shingles(plan))
 }
 
+/// A feature counts once, or a word that is repeated, such as a name in a message, decides the hash.
+fn short_128() -> Recipe {
+    Recipe { weights: Weights::One, least_k: Some(23), ..recipe(Width::Bits128, 30, Features::ShortTexts) }
+}
+
 fn code_128() -> Recipe {
-    Recipe { preparation: Preparation::Nothing, ..recipe(Width::Bits128, 23, Features::Code(10)) }
+    Recipe { preparation: Preparation::Nothing, ..recipe(Width::Bits128, 23, Features::Code(CodePlan::BITS)) }
 }
 
 fn pairs() -> Recipe {
@@ -190,6 +197,7 @@ fn words(cutter: Cutter, stop_words: StopWords, drops_numbers: bool) -> Features
 
 fn keywords_zh() -> Recipe {
     Recipe {
+        preparation: Preparation::Normalise,
         weights: Weights::TfIdf { idf: IdfChoice::BuiltIn, top: Top::First(20) },
         ..recipe(Width::Bits64, 3, words(Cutter::Guess, StopWords::built_in(), true))
     }
@@ -208,6 +216,7 @@ pub(super) fn cppjieba(top: usize) -> Recipe {
 
 fn fnv_zh() -> Recipe {
     Recipe {
+        preparation: Preparation::Normalise,
         weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Top::All },
         hash: HashFunction::Fnv1aUtf16,
         tie: Tie::One,
@@ -230,6 +239,7 @@ fn shingle_md5_128() -> Recipe {
 fn longest_three() -> Recipe {
     let shape = SignatureShape { cells: 3, cell_bytes: 8, bands: 3, rows: 1, is_set: true };
     Recipe {
+        preparation: Preparation::Normalise,
         weights: Weights::One,
         signature: Some(shape),
         ..recipe(Width::Bits128, 1, Features::Sentences { count: 3, as_one: false })
@@ -239,6 +249,7 @@ fn longest_three() -> Recipe {
 /// The hash of a single feature is its digest.
 fn longest_three_as_one() -> Recipe {
     Recipe {
+        preparation: Preparation::Normalise,
         weights: Weights::One,
         hash: HashFunction::Md5,
         ..recipe(Width::Bits128, 0, Features::Sentences { count: 3, as_one: true })

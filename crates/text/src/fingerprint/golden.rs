@@ -74,8 +74,8 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("copies-64@1", "english", "f2fea704b080f145", 26),
     ("copies-64@1", "english with other marks", "d27a8304b988f145", 26),
     ("copies-64@1", "full width", "786e90249494b1c1", 4),
-    ("copies-64@1", "japanese", "c686ce7767cb5561", 35),
-    ("copies-64@1", "korean", "c19b5ec4c97bdff2", 11),
+    ("copies-64@1", "japanese", "c696cee777cb6561", 39),
+    ("copies-64@1", "korean", "49b9748ecee9948c", 27),
     ("copies-64@1", "thai", "d2a569aa85dd23e6", 39),
     ("copies-64@1", "russian", "fb7fe5ee9d1662c5", 15),
     ("copies-64@1", "arabic", "2e97650a568777ed", 16),
@@ -90,8 +90,8 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("copies-128@1", "english", "e84361f9a78e4a850730aa74c21c2ec9", 26),
     ("copies-128@1", "english with other marks", "e847e1e9879e5a854338aa74d21c22c9", 26),
     ("copies-128@1", "full width", "34626c95edd009f2897caa744e3025c0", 4),
-    ("copies-128@1", "japanese", "1307f2bb2cc8df667e2faf69888ae1d8", 35),
-    ("copies-128@1", "korean", "da0d72fb77635010ccfa69f3b005d7ab", 11),
+    ("copies-128@1", "japanese", "73977abf2cd85f665f2faf6b80c8f1dc", 39),
+    ("copies-128@1", "korean", "f8de95c378121452a6517c0c1e6e4052", 27),
     ("copies-128@1", "thai", "f57d4db5d75e94470391506b7464fe2f", 39),
     ("copies-128@1", "russian", "02d694afbb881932edfab864b580d0ea", 15),
     ("copies-128@1", "arabic", "db00dad72e82e7af078d4810d4fbaeb9", 16),
@@ -101,18 +101,18 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("short-128@1", "empty", "00000000000000000000000000000000", 0),
     ("short-128@1", "punctuation", "00000000000000000000000000000000", 0),
     ("short-128@1", "one word", "f1f4bc180a8a3325199e9a09b96ee343", 1),
-    ("short-128@1", "simplified", "43fea7cd31d95ea79b96d04f1014a8ca", 105),
-    ("short-128@1", "traditional", "43fea7cd31d95ea79b96d04f1014a8ca", 105),
-    ("short-128@1", "english", "377eb822e8d56a8d23e9da7ba11c2d21", 26),
-    ("short-128@1", "english with other marks", "377eb122e8856a0d23eb5a7ba11c2c21", 26),
+    ("short-128@1", "simplified", "43fea7c521d95ea79b96c04f1214aaca", 105),
+    ("short-128@1", "traditional", "43fea7c521d95ea79b96c04f1214aaca", 105),
+    ("short-128@1", "english", "37feb822c8876a8d03e9db7ba11c2c31", 26),
+    ("short-128@1", "english with other marks", "36feb022c887628d03eb5b7ba11c2c31", 26),
     ("short-128@1", "full width", "e74fbda3fdd43aa4e3a3de77e3a58d68", 5),
-    ("short-128@1", "japanese", "6fe287b3e1af0e47fd94915139217a1f", 85),
+    ("short-128@1", "japanese", "6bea8fb3e1ad0647fd9c915015257a0f", 85),
     ("short-128@1", "korean", "b9da95517c123055e65174000e6e40f2", 35),
-    ("short-128@1", "thai", "f20959b0517401d40b534bf3796cf4a5", 122),
+    ("short-128@1", "thai", "f30959b0717c01d40b534be3796cf4a5", 122),
     ("short-128@1", "russian", "5702ec1c3dc81b23f8c68cdd320fac6a", 11),
     ("short-128@1", "arabic", "0f4116e93456b79e92f1b962b3357ef7", 15),
     ("short-128@1", "hindi", "62a652387a3cc91e99aa13a2003b1682", 19),
-    ("short-128@1", "mixed", "45f61e1e05e71ffa94ced0da794748fd", 52),
+    ("short-128@1", "mixed", "c5e61e1e05e61fda94aed0da794748fd", 52),
     ("short-128@1", "emoji", "355fbca397f578a46b41d5d4cba58db0", 5),
     ("code-128@1", "empty", "00000000000000000000000000000000", 0),
     ("code-128@1", "punctuation", "6623885a10d12b278755999063978e26", 1),
@@ -138,7 +138,7 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("pairs-64@1", "english", "296d80c9774b23d9", 13),
     ("pairs-64@1", "english with other marks", "296d8088b71b23d9", 13),
     ("pairs-64@1", "full width", "2bd6d7c9684590d4", 2),
-    ("pairs-64@1", "japanese", "fa844f6715cf7560", 18),
+    ("pairs-64@1", "japanese", "de84cee71d8f6560", 20),
     ("pairs-64@1", "korean", "2adff6f566a5af53", 7),
     ("pairs-64@1", "thai", "2e9171c9456fb391", 12),
     ("pairs-64@1", "russian", "710e3deb190326ba", 5),
@@ -154,8 +154,8 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("shingles-64@1", "english", "1054d2ba5c740ebe", 26),
     ("shingles-64@1", "english with other marks", "1054d02a5c740ebe", 26),
     ("shingles-64@1", "full width", "2e85d6e2eef23c3c", 4),
-    ("shingles-64@1", "japanese", "c686ce7767cb5561", 35),
-    ("shingles-64@1", "korean", "bc1984da358415cb", 11),
+    ("shingles-64@1", "japanese", "c696cee777cb6561", 39),
+    ("shingles-64@1", "korean", "d369dc9048efc812", 26),
     ("shingles-64@1", "thai", "9e7ea6d8a23517fe", 41),
     ("shingles-64@1", "russian", "1ce52d0a7b30be70", 14),
     ("shingles-64@1", "arabic", "85d75acab59e6b37", 15),
@@ -266,14 +266,30 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("minhash-copies@1", "english", "8fc18f296450e336f875653de9e9254d", 26),
     ("minhash-copies@1", "english with other marks", "7622847ad9e65084d3115408d0e61419", 26),
     ("minhash-copies@1", "full width", "0683173e87ee21ad67c018dd839a40d1", 4),
-    ("minhash-copies@1", "japanese", "a61079e98184646c1c4ad21c91f831f4", 35),
-    ("minhash-copies@1", "korean", "0819cfd9f17ec71d2aa3b1089af55818", 11),
+    ("minhash-copies@1", "japanese", "05c2f31787e7e685240756926d3eb2f2", 39),
+    ("minhash-copies@1", "korean", "a9494310aedc4c6aa8d9fd81b718f9a7", 26),
     ("minhash-copies@1", "thai", "5e11c39bc126d3172bada529b5aa7cba", 41),
     ("minhash-copies@1", "russian", "4c3142f21d0b877f5d31643c56675340", 14),
     ("minhash-copies@1", "arabic", "3e3e6fffa4fc37950230b5d7d960ae26", 15),
     ("minhash-copies@1", "hindi", "29790c27bddf7fb587daa753adb8ae88", 16),
     ("minhash-copies@1", "mixed", "2098eed961faf7c7d5d2b3e1bf44a004", 32),
     ("minhash-copies@1", "emoji", "5f8d0047dad79022a7f69fea6684d265", 3),
+    ("minhash-code@1", "empty", "eba01432c5dcf325e2da45c7400ad882", 0),
+    ("minhash-code@1", "punctuation", "eba01432c5dcf325e2da45c7400ad882", 0),
+    ("minhash-code@1", "one word", "6019cdc1899e47910c317c2917239ad4", 1),
+    ("minhash-code@1", "simplified", "4ff9ba86cb8c194d7ca4c09e92e07d51", 1),
+    ("minhash-code@1", "traditional", "4ff9ba86cb8c194d7ca4c09e92e07d51", 1),
+    ("minhash-code@1", "english", "51e038ce3f6ef9314aa40f4cfa71e521", 8),
+    ("minhash-code@1", "english with other marks", "1abfea0b1afea50694c699f99c9d0029", 7),
+    ("minhash-code@1", "full width", "50f0c8ecad4e6705c9606bdfae99283e", 1),
+    ("minhash-code@1", "japanese", "50f0c8ecad4e6705c9606bdfae99283e", 1),
+    ("minhash-code@1", "korean", "1dbbb47b82e691dcdf7f0255c8e6a322", 1),
+    ("minhash-code@1", "thai", "b196c55cec007b01371292bc77f6ba0a", 1),
+    ("minhash-code@1", "russian", "c8c0482e04187716ee65cf0e813bf62f", 1),
+    ("minhash-code@1", "arabic", "1dbbb47b82e691dcdf7f0255c8e6a322", 1),
+    ("minhash-code@1", "hindi", "1dbbb47b82e691dcdf7f0255c8e6a322", 1),
+    ("minhash-code@1", "mixed", "be2ba664d21710c058b65b21dbf565b0", 3),
+    ("minhash-code@1", "emoji", "3a0ef1f4fb52bb7c6dc50fa83b0db94a", 1),
     ("longest-sentences@1", "empty", "10e45c7ce2292320743df94ee4c78a2a", 0),
     ("longest-sentences@1", "punctuation", "10e45c7ce2292320743df94ee4c78a2a", 0),
     ("longest-sentences@1", "one word", "b9e6c2bb95ebe5fdbc7cf6735d262316", 1),
@@ -317,7 +333,8 @@ fn text(name: &str) -> &'static str {
 #[test]
 fn released_profiles_never_change() {
     let of_keywords = ["keywords-zh@1", "cppjieba@1", "fnv-zh@1"];
-    let of_characters = ["code-128@1", "shingle-md5-128@1", "python-simhash@1", "minhash@1"];
+    let of_characters =
+        ["code-128@1", "minhash-code@1", "shingle-md5-128@1", "python-simhash@1", "minhash@1"];
     let found: Vec<_> = Profile::all()
         .iter()
         .filter(|profile| profile.takes_texts())
@@ -348,19 +365,8 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("simplified", &["上 的", "与 网络", "公司", "公司 在", "到 硅谷", "台湾"]),
     ("traditional", &["上 的", "与 网络", "公司", "公司 在", "到 硅谷", "台湾"]),
     ("english", &["fish ", "h and", "a dis", "and c", "and f", "atoes"]),
-    ("japanese", &["ある", "東京", "ある 総合", "ある 観光", "で ある", "として"]),
-    (
-        "korean",
-        &[
-            "국의 수도",
-            "끼고 있다",
-            "다 \
-        한강을",
-            "대한민국의",
-            "도시이다 ",
-            "별시는 대",
-        ],
-    ),
+    ("japanese", &["ある", "東京", "ある 総合", "ある 観光", "た わ", "で ある"]),
+    ("korean", &["강을", "고있", "국의", "끼고", "는대", "다한"]),
     ("thai", &["คร", "นค", "ประ", "อง", "กท\u{e35}\u{e48}", "กร"]),
     ("russian", &["а рос", "город", "ераль", "значе", "ква с", "лица "]),
     ("arabic", &["العرب", "القاه", "اهره ", "بر مد", "جمهور", "ربيه "]),
@@ -385,23 +391,9 @@ const FEATURES: &[(&str, &[&str])] = &[
 #[test]
 fn features_of_every_language_never_change() {
     let profile = Profile::named("copies-64@1").unwrap();
-    let names = [
-        "simplified",
-        "traditional",
-        "english",
-        "japanese",
-        "korean",
-        "thai",
-        "russian",
-        "arabic",
-        "hindi",
-        "mixed",
-        "emoji",
-        "full width",
-    ];
-    let found: Vec<(&str, Vec<String>)> = names
+    let found: Vec<(&str, Vec<String>)> = FEATURES
         .iter()
-        .map(|name| {
+        .map(|(name, _)| {
             (*name, profile.explain(text(name)).features.into_iter().take(6).map(|f| f.text).collect())
         })
         .collect();
@@ -427,7 +419,10 @@ proptest::proptest! {
             DecomposingNormalizerBorrowed::new_nfd().normalize(&text).into_owned(),
             DecomposingNormalizerBorrowed::new_nfkd().normalize(&text).into_owned(),
         ];
-        for profile in Profile::all().iter().filter(|p| p.recipe.preparation == Preparation::Normalise) {
+        let normalises = |profile: &&Profile| {
+            matches!(profile.recipe.preparation, Preparation::Normalise | Preparation::Folded)
+        };
+        for profile in Profile::all().iter().filter(normalises) {
             let expected = profile.fingerprint(&text);
             for form in &forms {
                 proptest::prop_assert_eq!(profile.fingerprint(form), expected, "{}", profile.id());

@@ -20,6 +20,7 @@ mod sensitivity;
 #[cfg(feature = "profiles")]
 mod user;
 mod vote;
+mod weights;
 
 #[cfg(test)]
 mod golden;

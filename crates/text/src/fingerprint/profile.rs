@@ -17,6 +17,8 @@ use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint, Signed};
 use crate::NeedsFeature;
 #[cfg(feature = "zh")]
+use crate::features::Frequencies;
+#[cfg(feature = "zh")]
 use crate::stop::stoppable;
 use lookalike_hash::{SignatureShape, Width};
 
@@ -131,6 +133,18 @@ impl Profile {
         matches!(self.recipe.features, Features::ShortTexts)
     }
 
+    /// [`Profile::default_k`] for signatures with weights: that of four fifths of its similarity, because
+    /// what an edit changes is rarer than what it keeps, and weighs more.
+    pub fn weighted_k(&self) -> u32 {
+        let k = self.default_k();
+        self.signatures().map_or(k, |shape| shape.distance_for(0.8 * shape.similarity(k)))
+    }
+
+    /// Whether its signatures can have weights that a collection teaches: they are minima of shingles.
+    pub fn takes_weights(&self) -> bool {
+        self.recipe.signature.is_some() && matches!(self.recipe.features, Features::Shingles(_))
+    }
+
     /// Whether its features are keywords, so that it finds texts on the same topic and not copies.
     pub fn finds_topics(&self) -> bool {
         matches!((&self.recipe.features, &self.recipe.weights), (Features::Words(_), Weights::TfIdf { .. }))
@@ -188,6 +202,13 @@ impl Profile {
     #[cfg(feature = "zh")]
     pub fn sign(&self, text: &str) -> Signed {
         self.recipe.sign(text)
+    }
+
+    /// [`Profile::sign`] with the weights of a table. Such signatures are compared with those of the same
+    /// table only. Without effect if [`Profile::takes_weights`] is `false`.
+    #[cfg(feature = "zh")]
+    pub fn sign_weighted(&self, table: &Frequencies, text: &str) -> Signed {
+        if self.takes_weights() { self.recipe.sign_weighted(table, text) } else { self.recipe.sign(text) }
     }
 
     /// [`Profile::sign`] that ends early if it is no longer needed.
@@ -366,7 +387,9 @@ mod tests {
         ];
         for (a, b) in pairs {
             // Profiles that reproduce other programs do not normalise.
-            let normalises = |profile: &&Profile| profile.recipe.preparation == Preparation::Normalise;
+            let normalises = |profile: &&Profile| {
+                matches!(profile.recipe.preparation, Preparation::Normalise | Preparation::Folded)
+            };
             for profile in Profile::all().iter().filter(normalises) {
                 assert_eq!(profile.fingerprint(a), profile.fingerprint(b), "{} {a} {b}", profile.id());
             }

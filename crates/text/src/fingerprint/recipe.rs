@@ -7,11 +7,12 @@ use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
 use super::sensitivity::{Change, Moved, RELIABLE, moved_bits, moved_cells};
 use super::vote::{Sums, Tie, decide, round_like_others, vote};
+pub(crate) use super::weights::{IdfChoice, Top, Weights};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
-    Bag, Cutter, Digest, HashFunction, Idf, Keyword, Kind, Limbs, ONE, Origins, ShinglePlan, WordPlan,
-    characters, fixed, has_grams, keywords, logarithmic, longest_sentences, shingles, short_texts, to_number,
-    token_grams, weighs_less,
+    Bag, CodePlan, Cutter, Digest, Frequencies, HashFunction, Keyword, Kind, Limbs, ONE, Origins,
+    ShinglePlan, WordPlan, characters, fixed, has_grams, keywords, letter_grams, logarithmic,
+    longest_sentences, shingles, short_texts, to_number, token_grams, weighs_less,
 };
 use crate::stop::{Check, Stop, whole};
 use crate::{CutsWords, Dictionary, Edition, Preparation, Remembered, Run, runs};
@@ -61,8 +62,10 @@ pub(crate) enum Features {
         /// Whether a text of fewer characters is a feature by itself. Otherwise it has none.
         takes_short: bool,
     },
-    /// This many adjacent tokens of source code.
-    Code(usize),
+    /// Adjacent letters without what is between them, this many units ([`letter_grams`]).
+    Letters(usize),
+    /// Adjacent tokens of source code.
+    Code(CodePlan),
     /// The longest sentences.
     Sentences {
         count: usize,
@@ -73,63 +76,6 @@ pub(crate) enum Features {
     ShortTexts,
     /// None: the client makes the hashes, and texts have no fingerprint.
     Supplied,
-}
-
-/// The weight of a feature.
-#[derive(Clone, Debug)]
-pub(crate) enum Weights {
-    /// 1, whatever its count.
-    One,
-    /// Its count.
-    Count,
-    /// 1 + ln of its count; less for shingles of less weight ([`ShinglePlan`]) and for the features of short
-    /// texts that [`weighs_less`] names.
-    Logarithm,
-    /// Its count times its inverse document frequency. Only the features of the greatest weight are kept.
-    TfIdf { idf: IdfChoice, top: Top },
-}
-
-/// The number of keywords that are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Top {
-    /// All.
-    All,
-    /// At most this many.
-    First(usize),
-    /// The default of yanyiwu/simhash since 2026: one for each 120 bytes of the text, at least 5 and at most
-    /// 200.
-    ByLength,
-}
-
-impl Top {
-    fn of(self, text: &str) -> usize {
-        match self {
-            Top::All => usize::MAX,
-            Top::First(count) => count,
-            Top::ByLength => (text.len() / 120).clamp(5, 200),
-        }
-    }
-}
-
-/// A table of inverse document frequencies; the built-in tables are loaded on first use.
-#[derive(Clone, Debug)]
-pub(crate) enum IdfChoice {
-    /// [`Idf::built_in`].
-    BuiltIn,
-    /// [`Idf::built_in_words`].
-    BuiltInWords,
-    /// A user's table.
-    Own(Idf),
-}
-
-impl IdfChoice {
-    fn table(&self) -> Idf {
-        match self {
-            IdfChoice::BuiltIn => Idf::built_in(),
-            IdfChoice::BuiltInWords => Idf::built_in_words(),
-            IdfChoice::Own(idf) => idf.clone(),
-        }
-    }
 }
 
 /// An occurrence of a feature: its digest and its text.
@@ -160,7 +106,13 @@ impl Recipe {
     /// [`Recipe::sign`] that ends with an error of `check`, which is called between the steps.
     pub(super) fn checked_sign(&self, text: &str, check: Check<'_>) -> Result<Signed, Stop> {
         let prepared = self.preparation.apply(text);
-        self.sign_prepared(&prepared, self.dictionary(), check)
+        self.sign_prepared(&prepared, self.dictionary(), None, check)
+    }
+
+    /// [`Recipe::sign`] with the weights of a table for its minima.
+    pub(super) fn sign_weighted(&self, table: &Frequencies, text: &str) -> Signed {
+        let prepared = self.preparation.apply(text);
+        whole(|check| self.sign_prepared(&prepared, self.dictionary(), Some(table), check))
     }
 
     /// [`Recipe::checked_sign`], and the set of features that another recipe finds in the text. What both
@@ -177,7 +129,7 @@ impl Recipe {
         }
         let prepared = self.preparation.apply(text);
         let dictionary = Remembered::new(Dictionary::built_in());
-        let signed = self.sign_prepared(&prepared, &dictionary, check)?;
+        let signed = self.sign_prepared(&prepared, &dictionary, None, check)?;
         Ok((signed, other.set_of(&prepared, &dictionary)))
     }
 
@@ -185,13 +137,17 @@ impl Recipe {
         &self,
         prepared: &str,
         dictionary: &impl CutsWords,
+        table: Option<&Frequencies>,
         check: Check<'_>,
     ) -> Result<Signed, Stop> {
         check()?;
         if let Some(shape) = self.signature {
             let set = self.set_of(prepared, dictionary);
             check()?;
-            let signature = signature_of(&set, shape);
+            let signature = match table {
+                None => signature_of(&set, shape),
+                Some(table) => signature_of(&table.weighted(&set), shape),
+            };
             let hash = signature_name(&signature);
             let moved = moved_cells(shape, set.len(), Change::of(self, prepared));
             let fingerprint = self.reliable(hash, set.len(), moved);
@@ -402,7 +358,8 @@ impl Recipe {
                     characters(prepared, *length, |text| each(Kind::Gram, text));
                 }
             }
-            Features::Code(count) => token_grams(prepared, *count, |text| each(Kind::Gram, text)),
+            Features::Letters(units) => letter_grams(prepared, *units, |text| each(Kind::Gram, text)),
+            Features::Code(plan) => token_grams(prepared, *plan, |text| each(Kind::Gram, text)),
             Features::Sentences { count, as_one } => {
                 let found = longest_sentences(prepared, *count);
                 if *as_one && !found.is_empty() {
@@ -445,14 +402,19 @@ impl Recipe {
     }
 
     /// The weight of a count of features that weigh `share` of [`ONE`]. Definitions refuse TF-IDF of anything
-    /// but single words. The share applies to logarithmic weights only.
+    /// but single words. The share does not apply to counts, nor to shingles of weight 1.
     fn weigh(&self, share: u64) -> impl Fn(u32) -> u64 {
         let of: fn(u32) -> u64 = match &self.weights {
             Weights::One => |_| ONE,
             Weights::Count | Weights::TfIdf { .. } => |count| u64::from(count) * ONE,
             Weights::Logarithm => logarithmic,
         };
-        let share = if matches!(self.weights, Weights::Logarithm) { share } else { ONE };
+        let has_share = match self.weights {
+            Weights::Logarithm => true,
+            Weights::One => matches!(self.features, Features::ShortTexts),
+            Weights::Count | Weights::TfIdf { .. } => false,
+        };
+        let share = if has_share { share } else { ONE };
         move |count| of(count) * share / ONE
     }
 

@@ -125,8 +125,12 @@ impl Touched {
                 let single = if plan.half == Half::SingleCharacters { 1.6 } else { 1.5 };
                 // A gram of Thai is a third as many clusters, and a changed character is in one of them.
                 let of_clusters = plan.gram.div_ceil(3) as f64 / CLUSTERS;
+                // Words of Hangul are joined, so a changed one is in the grams that begin before it, too.
+                let hangul = units.syllables / units.letters.max(1.0);
+                let of_syllables = 1.0 + (plan.gram.div_ceil(3) as f64 - 1.0) / letters;
+                let of_letters = gram(plan.gram, if plan.step > 1 { STEPPED } else { 1.0 });
                 Touched {
-                    spaced: gram(plan.gram, if plan.step > 1 { STEPPED } else { 1.0 }),
+                    spaced: hangul * of_syllables + (1.0 - hangul) * of_letters,
                     dense: [single, of_clusters],
                     split: [SPLIT, 1.0],
                 }
@@ -137,7 +141,12 @@ impl Touched {
                 Touched { spaced: gram(*length, 1.0), dense, split: [1.0; 2] }
             }
             // Every second token is a word.
-            Features::Code(length) => words(*length as f64 / 2.0),
+            Features::Letters(units) => Touched {
+                spaced: gram(*units, 1.0),
+                dense: [*units as f64 / 2.0 / CHARACTERS[0], *units as f64 / CHARACTERS[1]],
+                split: [1.0; 2],
+            },
+            Features::Code(plan) => words(plan.tokens as f64 / 2.0),
             Features::Sentences { .. } | Features::Supplied => words(1.0),
             Features::ShortTexts => Touched::of_short_texts(units, letters),
         }
@@ -214,7 +223,7 @@ mod tests {
     fn k_depends_on_the_text_only_for_short_texts() {
         let texts = [
             ("word", 31),
-            ("Fish and chips, battered fish and fried potatoes, is a dish that came from England.", 26),
+            ("Fish and chips, battered fish and fried potatoes, is a dish that came from England.", 25),
             (
                 "東京タワーは、東京都港区芝公園にある総合電波塔である。\
                  観光名所として知られる。",

@@ -10,7 +10,7 @@ use super::profile::{Profile, ProfileId};
 use super::recipe::{Features, IdfChoice, Recipe, Top, Weights};
 use super::vote::Tie;
 use crate::Preparation;
-use crate::features::{Cutter, Half, HashFunction, ShinglePlan};
+use crate::features::{CodePlan, Cutter, Half, HashFunction, ShinglePlan};
 use lookalike_hash::{SignatureShape, Width};
 
 /// Settings of a recipe that exclude each other.
@@ -102,7 +102,10 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
         Features::Characters { length, takes_short } => {
             format!("characters {length}{}", if *takes_short { "" } else { " or none" })
         }
-        Features::Code(count) => format!("code {count}"),
+        Features::Letters(units) => format!("letters {units}"),
+        Features::Code(CodePlan { tokens, keeps_marks }) => {
+            format!("code {tokens}{}", if *keeps_marks { "" } else { " without marks" })
+        }
         Features::Sentences { count, as_one } => {
             format!("sentences {count}{}", if *as_one { " as one" } else { "" })
         }

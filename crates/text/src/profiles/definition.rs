@@ -82,6 +82,7 @@ enum FeatureKind {
     Shingles,
     Words,
     Characters,
+    Letters,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +161,7 @@ impl Definition {
                 });
                 set(&mut plan.stop_words, stop_words.or(built_in));
             }
-            Features::Characters { length, .. } => set(length, self.gram.take()),
+            Features::Characters { length, .. } | Features::Letters(length) => set(length, self.gram.take()),
             Features::Code(_) | Features::Sentences { .. } | Features::ShortTexts | Features::Supplied => {}
         }
     }
@@ -187,7 +188,7 @@ impl Definition {
         const TF_IDF: &str = "weights = \"tf-idf\"";
         const MINIMA: &str = "like = \"minhash\" or \"minhash-copies\"";
         let rest = [
-            ("gram", self.gram.is_some(), "features = \"shingles\" or \"characters\""),
+            ("gram", self.gram.is_some(), "features = \"shingles\", \"characters\" or \"letters\""),
             ("gram_step", self.gram_step.is_some(), SHINGLES),
             ("gram_weight", self.gram_weight.is_some(), SHINGLES),
             ("half", self.half.is_some(), SHINGLES),
@@ -218,7 +219,8 @@ impl FeatureKind {
         recipe.features = match (self, &recipe.features) {
             (FeatureKind::Shingles, Features::Shingles(_))
             | (FeatureKind::Words, Features::Words(_))
-            | (FeatureKind::Characters, Features::Characters { .. }) => return,
+            | (FeatureKind::Characters, Features::Characters { .. })
+            | (FeatureKind::Letters, Features::Letters(_)) => return,
             (FeatureKind::Shingles, _) => Features::Shingles(ShinglePlan::COPIES_64),
             (FeatureKind::Words, _) => Features::Words(WordPlan {
                 cutter: Cutter::Split,
@@ -229,6 +231,7 @@ impl FeatureKind {
                 longest: 1,
             }),
             (FeatureKind::Characters, _) => Features::Characters { length: 5, takes_short: true },
+            (FeatureKind::Letters, _) => Features::Letters(5),
         };
     }
 }
@@ -276,6 +279,7 @@ impl Choice for FeatureKind {
         ("shingles", FeatureKind::Shingles),
         ("words", FeatureKind::Words),
         ("characters", FeatureKind::Characters),
+        ("letters", FeatureKind::Letters),
     ];
 }
 

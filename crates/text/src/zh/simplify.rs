@@ -25,6 +25,10 @@ const BLOCKS: [(u32, u32); 2] = [(0x3400, 0x9fff), (0x2_0000, 0x3_23af)];
 /// and terms in the list of standard characters of 2013, and those that OpenCC itself takes for simplified.
 const ALSO_SIMPLIFIED: &str = "剋昇濛緼苧藴輼醖";
 
+/// Characters that simplified texts have in a few words only, which `OpenCC` knows: 乾坤 and 瞭望 stay, 乾燥 and
+/// 瞭解 are traditional.
+const SIMPLIFIED_IN_WORDS: &str = "乾瞭";
+
 /// Traditional words and characters, and their simplified forms.
 const SIMPLIFIED: &str = include_str!("../../assets/simplified.tsv");
 
@@ -74,7 +78,7 @@ impl Converter {
             for c in (first..=last).filter_map(char::from_u32).filter(|c| !is_simplified(*c)) {
                 let mut buffer = [0; 4];
                 let text = c.encode_utf8(&mut buffer);
-                if converter.convert(text) != *text {
+                if converter.convert(text) != *text || SIMPLIFIED_IN_WORDS.contains(c) {
                     let index = u32::from(c) - first;
                     bits[(index / 64) as usize] |= 1 << (index % 64);
                 }
@@ -103,12 +107,12 @@ impl Converter {
 }
 
 /// Whether simplified texts have this character: the ideographs of GB 2312 are simplified, but for 後, which
-/// is too rare there to matter.
+/// is too rare there to matter, and for [`SIMPLIFIED_IN_WORDS`].
 fn is_simplified(c: char) -> bool {
     let mut buffer = [0; 4];
     let (bytes, _, is_unknown) = encoding_rs::GBK.encode(c.encode_utf8(&mut buffer));
     let is_gb2312 = !is_unknown && matches!(*bytes, [0xb0..=0xf7, 0xa1..=0xfe]);
-    is_gb2312 || ALSO_SIMPLIFIED.contains(c)
+    (is_gb2312 && !SIMPLIFIED_IN_WORDS.contains(c)) || ALSO_SIMPLIFIED.contains(c)
 }
 
 /// A run of Chinese with its traditional clauses simplified. A clause is a maximal stretch of Chinese
@@ -171,9 +175,10 @@ mod tests {
             ("這個程序由於網路", "这个程序由于网络"),
             ("什麼", "什么"),
             ("許多工程師看著顯著的衞星", "许多工程师看着显著的卫星"),
-            ("那么显著抬头,由於乾隆", "那么显著抬头,由於乾隆"),
+            ("那么显著抬头,由於乾隆", "那么显著抬头,由于乾隆"),
             ("3個問題", "3个问题"),
             ("乾隆皇帝很頭髮", "乾隆皇帝很头发"),
+            ("乾燥,瞭解,乾坤,瞭望", "干燥,了解,乾坤,瞭望"),
         ];
         for (text, expected) in cases {
             assert_eq!(simplify(text), expected, "{text}");

@@ -1,0 +1,275 @@
+//! Document frequencies: in how many texts of a collection each feature occurs, and weights by rarity that
+//! follow from it.
+//!
+//! Features that many texts of a collection have, such as the standing phrases of laws or the name of a site,
+//! say little about whether one was copied from the other. Their weight is the square of their inverse
+//! document frequency, as a whole number, so that a set with weights is a larger set: each element is
+//! repeated as often as it weighs. The Jaccard similarity of two such sets is the weighted one of the sets,
+//! and the minima of such a set are weighted minima, which estimate it (Chum, Philbin
+//! and Zisserman, "Near duplicate image detection: min-hash and tf-idf weighting", BMVC 2008).
+//!
+//! The counts are a sketch of fixed size: a count-min sketch (Cormode and Muthukrishnan, "An improved data
+//! stream summary", 2005) of two rows. A count is never too low, and too high by about the number of counted
+//! features over the size of a row, which matters for rare features only, and little there.
+//!
+//! Guarantees: the same texts, at most 65,535, make the same table in any order, with the same digest and the
+//! same weights on every machine. Not here: which texts are counted, and where a table is kept.
+
+use std::sync::OnceLock;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The counters of a row, a power of two.
+const ROW: usize = 1 << 20;
+/// The rows.
+const ROWS: usize = 2;
+/// What a file begins with: a name, and the version of the form.
+const MAGIC: [u8; 8] = *b"lookidf1";
+
+/// The number of texts that have each feature, of the texts that were counted. Takes 4 MiB.
+#[derive(Clone)]
+pub struct Frequencies {
+    documents: u32,
+    counts: Vec<u16>,
+    /// The weight of each count.
+    weights: OnceLock<Vec<u8>>,
+}
+
+/// The reason why bytes are no table.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongFrequencies {
+    /// Another file, or one of another version.
+    #[error("this is no table of document frequencies of version 1, which begins with lookidf1")]
+    Form,
+    /// Bytes are missing or were changed.
+    #[error("the table of document frequencies is incomplete or damaged: its digest does not match")]
+    Damaged,
+}
+
+impl Default for Frequencies {
+    fn default() -> Frequencies {
+        Frequencies { documents: 0, counts: vec![0; ROW * ROWS], weights: OnceLock::new() }
+    }
+}
+
+impl std::fmt::Debug for Frequencies {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Frequencies").field("documents", &self.documents).finish_non_exhaustive()
+    }
+}
+
+impl Frequencies {
+    /// The most texts that a table can count: counters have 16 bits. A sample of a larger collection is as
+    /// good.
+    pub const MAX_DOCUMENTS: u32 = u16::MAX as u32;
+    /// The greatest weight of a feature.
+    const MAX_WEIGHT: u32 = 16;
+
+    /// Counts a text by its distinct features ([`feature_set`]). Does nothing once
+    /// [`Frequencies::MAX_DOCUMENTS`] texts are counted.
+    ///
+    /// [`feature_set`]: crate::fingerprint::Profile::try_feature_set
+    pub fn add(&mut self, set: &[u64]) {
+        if self.documents == Frequencies::MAX_DOCUMENTS {
+            return;
+        }
+        self.documents += 1;
+        self.weights = OnceLock::new();
+        for place in set.iter().flat_map(|feature| places(*feature)) {
+            self.counts[place] = self.counts[place].saturating_add(1);
+        }
+    }
+
+    /// The number of texts that were counted.
+    pub fn documents(&self) -> u32 {
+        self.documents
+    }
+
+    /// The number of counted texts that have a feature, or slightly more.
+    fn count(&self, feature: u64) -> u32 {
+        places(feature).map(|place| u32::from(self.counts[place])).into_iter().min().unwrap_or(0)
+    }
+
+    /// The weight of each count.
+    fn of_counts(&self) -> &[u8] {
+        self.weights.get_or_init(|| (0..=self.documents).map(|with| self.weighs(with)).collect())
+    }
+
+    /// The weight of a feature that `f` of `n` texts have, 1 to [`Frequencies::MAX_WEIGHT`]: that number
+    /// times (ln((n + 1) ÷ (f + 1)) ÷ ln(n + 1))², to the nearest, but 1 at least, so that a text of nothing
+    /// but standing phrases still resembles its copies.
+    fn weight(&self, of_counts: &[u8], feature: u64) -> u64 {
+        // A count can be too high.
+        u64::from(of_counts[self.count(feature).min(self.documents) as usize])
+    }
+
+    fn weighs(&self, with: u32) -> u8 {
+        let [all, with] = [self.documents, with].map(|count| libm::log(f64::from(count) + 1.0));
+        let rarity = if self.documents == 0 { 1.0 } else { (all - with) / all };
+        libm::round(rarity * rarity * f64::from(Frequencies::MAX_WEIGHT)).max(1.0) as u8
+    }
+
+    /// A set of features with their weights, as a set in which each feature is repeated as often as it
+    /// weighs: for [`signature_of`]. Not sorted.
+    ///
+    /// [`signature_of`]: crate::fingerprint::signature_of
+    pub fn weighted(&self, set: &[u64]) -> Vec<u64> {
+        // All weights first: their counters are far apart, and the processor reads several at a time.
+        let of_counts = self.of_counts();
+        let weights: Vec<u64> = set.iter().map(|feature| self.weight(of_counts, *feature)).collect();
+        let mut repeated = Vec::with_capacity(weights.iter().sum::<u64>() as usize);
+        for (feature, weight) in set.iter().zip(weights) {
+            repeated.extend((0..weight).map(|time| repetition(*feature, time)));
+        }
+        repeated
+    }
+
+    /// The digest of the table, as in its file. Tables of one digest give the same weights.
+    pub fn digest(&self) -> u64 {
+        xxh3_64(&self.body())
+    }
+
+    /// The table as a file: a name and version, the number of texts, the counters, and the digest of these
+    /// two, little-endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let body = self.body();
+        [&MAGIC[..], &body, &xxh3_64(&body).to_le_bytes()].concat()
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let counts = self.counts.iter().flat_map(|count| count.to_le_bytes());
+        self.documents.to_le_bytes().into_iter().chain(counts).collect()
+    }
+
+    /// The table of a file.
+    ///
+    /// # Errors
+    /// [`WrongFrequencies`] if the bytes are not those of a table, as they were written.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Frequencies, WrongFrequencies> {
+        let rest = bytes.strip_prefix(&MAGIC).ok_or(WrongFrequencies::Form)?;
+        let (body, digest) = rest.split_last_chunk::<8>().ok_or(WrongFrequencies::Damaged)?;
+        let (documents, counts) = body.split_first_chunk::<4>().ok_or(WrongFrequencies::Damaged)?;
+        if counts.len() != 2 * ROW * ROWS || xxh3_64(body) != u64::from_le_bytes(*digest) {
+            return Err(WrongFrequencies::Damaged);
+        }
+        let counts = counts.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+        let documents = u32::from_le_bytes(*documents);
+        if documents > Frequencies::MAX_DOCUMENTS {
+            return Err(WrongFrequencies::Damaged);
+        }
+        Ok(Frequencies { documents, counts, weights: OnceLock::new() })
+    }
+}
+
+/// The counters of a feature, one of each row, by different bits of its hash.
+fn places(feature: u64) -> [usize; ROWS] {
+    [feature as usize % ROW, ROW + (feature >> 32) as usize % ROW]
+}
+
+/// A different hash for each repetition of a feature; the first is the feature itself. The steps are those of
+/// the finalizer of `SplitMix64`: minima of hashes that are mixed less estimate worse.
+fn repetition(feature: u64, time: u64) -> u64 {
+    if time == 0 {
+        return feature;
+    }
+    let mut mixed = feature ^ time.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fingerprint::{Signature, jaccard};
+
+    /// Sets with one standing part and own features.
+    fn sets(count: u64) -> Vec<Vec<u64>> {
+        let own = |n: u64| (0..30).map(move |at| xxh3_64(&(n * 100 + at).to_le_bytes()));
+        let standing = || (0..60).map(|at: u64| xxh3_64(&(at + 1_000_000).to_le_bytes()));
+        (0..count)
+            .map(|n| {
+                let mut set: Vec<u64> = standing().chain(own(n)).collect();
+                set.sort_unstable();
+                set
+            })
+            .collect()
+    }
+
+    fn table(sets: &[Vec<u64>]) -> Frequencies {
+        let mut table = Frequencies::default();
+        sets.iter().for_each(|set| table.add(set));
+        table
+    }
+
+    fn weight(table: &Frequencies, feature: u64) -> u64 {
+        table.weight(table.of_counts(), feature)
+    }
+
+    /// The weighted Jaccard similarity of two sets: the weight of the common features ÷ that of all.
+    fn similarity(table: &Frequencies, a: &[u64], b: &[u64]) -> f64 {
+        let weight = |set: &[u64]| set.iter().map(|feature| weight(table, *feature)).sum::<u64>() as f64;
+        let common: Vec<u64> = a.iter().copied().filter(|feature| b.contains(feature)).collect();
+        weight(&common) / (weight(a) + weight(b) - weight(&common))
+    }
+
+    #[test]
+    fn standing_phrases_weigh_little_and_rare_features_most() {
+        let sets = sets(400);
+        let table = table(&sets);
+        assert!(jaccard(&sets[0], &sets[1]) > 0.49);
+        assert!(similarity(&table, &sets[0], &sets[1]) < 0.1);
+        assert_eq!(weight(&table, 12), u64::from(Frequencies::MAX_WEIGHT));
+        let edited: Vec<u64> = sets[0].iter().copied().skip(9).collect();
+        assert!(similarity(&table, &sets[0], &edited) > 0.7);
+    }
+
+    #[test]
+    fn weighted_minima_estimate_the_weighted_similarity() {
+        let sets = sets(400);
+        let table = table(&sets);
+        for removed in [5, 20, 50] {
+            let edited: Vec<u64> = sets[3].iter().copied().skip(removed).collect();
+            let [a, b] = [&sets[3], &edited].map(|set| Signature::of(&table.weighted(set), 200));
+            let exact = similarity(&table, &sets[3], &edited);
+            assert!((a.similarity(&b) - exact).abs() < 3.0 / 200_f64.sqrt(), "{removed}");
+        }
+    }
+
+    #[test]
+    fn a_table_does_not_depend_on_order() {
+        let mut sets = sets(90);
+        let whole = table(&sets);
+        sets.reverse();
+        assert_eq!((whole.digest(), whole.documents()), (table(&sets).digest(), 90));
+        assert_ne!(whole.digest(), table(&sets[1..]).digest());
+    }
+
+    #[test]
+    fn a_file_is_read_or_refused() {
+        let table = table(&sets(9));
+        let bytes = table.to_bytes();
+        assert!(Frequencies::from_bytes(&bytes).unwrap().to_bytes() == bytes);
+        assert_eq!(bytes.len(), 8 + 4 + (4 << 20) + 8);
+        for at in [8, 12, 5_000, bytes.len() - 1] {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert_eq!(Frequencies::from_bytes(&damaged).unwrap_err(), WrongFrequencies::Damaged, "{at}");
+        }
+        assert_eq!(Frequencies::from_bytes(&bytes[..9]).unwrap_err(), WrongFrequencies::Damaged);
+        assert_eq!(Frequencies::from_bytes(b"idf").unwrap_err(), WrongFrequencies::Form);
+        // An empty table gives every feature the greatest weight.
+        let repeated = Frequencies::default().weighted(&[7]);
+        assert_eq!((repeated.len(), repeated[0], repeated[15]), (16, 7, 13_268_564_162_144_409_171));
+        // These values never change: files and the signatures of other runs depend on them.
+        assert_eq!(table.digest(), 7_998_255_745_780_008_038);
+    }
+
+    #[test]
+    fn a_count_never_overflows() {
+        let mut table = Frequencies::default();
+        (0..70_000).for_each(|_| table.add(&[7]));
+        assert_eq!((table.documents(), table.count(7)), (65_535, 65_535));
+        assert_eq!((weight(&table, 7), weight(&table, 8)), (1, u64::from(Frequencies::MAX_WEIGHT)));
+    }
+}
