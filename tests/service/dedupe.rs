@@ -1,6 +1,6 @@
 //! `dedupe`: every keep rule against its definition on real and generated texts, and every format.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use flate2::write::GzEncoder;
 use lookalike_hash::{Hash, SignatureShape};
+use lookalike_text::features::Frequencies;
 use lookalike_text::fingerprint::{Profile, Signature, Sketch};
 use serde_json::{Value, json};
 
@@ -88,6 +89,18 @@ pub fn generated_texts() -> Vec<String> {
     texts
 }
 
+fn weighted_k() -> u32 {
+    Profile::named("minhash-copies").unwrap().weighted_k()
+}
+
+/// The table of at most 1,000 records: each different set of features counts once.
+fn table_of(profile: &Profile, texts: &[String]) -> Frequencies {
+    let sets: HashSet<Vec<u64>> = texts.iter().map(|text| profile.feature_set(text)).collect();
+    let mut table = Frequencies::default();
+    sets.iter().filter(|set| !set.is_empty()).for_each(|set| table.add(set));
+    table
+}
+
 /// Whether two texts are near, and their distance, without the index.
 struct Near {
     prints: Vec<(Hash, Option<Vec<u8>>)>,
@@ -101,7 +114,12 @@ struct Near {
 impl Near {
     fn of(profile: &str, texts: &[String], k: u32, least: f64) -> Near {
         let (profile, features) = (Profile::named(profile).unwrap(), Profile::named("pairs-64").unwrap());
-        let signed: Vec<_> = texts.iter().map(|text| profile.sign(text)).collect();
+        let table = profile.takes_weights().then(|| table_of(profile, texts));
+        let sign = |text: &String| match &table {
+            Some(table) => profile.sign_weighted(table, text),
+            None => profile.sign(text),
+        };
+        let signed: Vec<_> = texts.iter().map(sign).collect();
         let sketch = |text: &String| Signature::of(&features.feature_set(text), 1024).sketch(1);
         Near {
             is_empty: signed.iter().map(|signed| signed.fingerprint.features == 0).collect(),
@@ -183,7 +201,7 @@ fn check_rules(texts: &[String]) {
         ("copies-64", 7, 0.0, &["--profile", "copies-64"]),
         ("copies-64", 15, 0.4, &["--profile", "copies-64", "--k", "15", "--check", "0.4"]),
         ("copies-128", 23, 0.0, &["--profile", "copies-128"]),
-        ("minhash-copies", 99, 0.0, &[]),
+        ("minhash-copies", weighted_k(), 0.0, &[]),
     ];
     for (profile, k, least, more) in settings {
         let near = Near::of(profile, texts, k, least);
@@ -243,7 +261,7 @@ fn linked_groups_keep_one_document_of_each_chain() {
     let whole = json_lines(&folder.path().join("d.jsonl"));
     done(folder.path(), &[&arguments[..], &["--memory", "1500KiB", "--force"]].concat());
     assert_eq!(whole, json_lines(&folder.path().join("d.jsonl")));
-    let near = Near::of("minhash-copies", &texts, 99, 0.0);
+    let near = Near::of("minhash-copies", &texts, weighted_k(), 0.0);
     let mut names: Vec<usize> = (0..texts.len()).collect();
     loop {
         let before = names.clone();

@@ -30,6 +30,7 @@ mod dedupe_checks;
 mod dedupe_places;
 mod dedupe_shapes;
 mod dedupe_stops;
+mod dedupe_weights;
 mod deletions;
 mod deployment;
 mod duplicates;

@@ -51,6 +51,11 @@ impl Against {
         Against { exported_from: names.len(), inputs, names, urls }
     }
 
+    /// Whether there are collections.
+    pub(super) fn has_collections(&self) -> bool {
+        !self.urls.is_empty()
+    }
+
     /// Fetches the collections into files of the folder.
     pub(super) fn fetch(&mut self, access: &Access, profile: &Profile, folder: &Path) -> Result<(), Failure> {
         let mut fetched = Vec::new();

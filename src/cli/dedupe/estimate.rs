@@ -347,6 +347,7 @@ mod tests {
             charset: None,
             is_exported: false,
             sizes: Maker::sizes(profile, false),
+            weights: None,
         }
     }
 

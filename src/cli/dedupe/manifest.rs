@@ -36,6 +36,7 @@ pub(super) fn prints(
         "form": maker.hash_form.map(|form| form.to_string()), "html": maker.is_page,
         "page": format!("{:?}", maker.page),
         "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": inputs.states(),
+        "weights": maker.weights.as_ref().map(|table| format!("{:016x}", table.digest())),
         "charset": maker.charset.map(encoding_rs::Encoding::name),
         "format": format!("{:?}", arguments.format),
     });

@@ -23,6 +23,7 @@ mod run;
 mod spool;
 mod summary;
 mod target;
+mod weights;
 
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,7 @@ use lookalike_files::{Format, charset};
 use lookalike_hash::{HashForm, KeepRule};
 use lookalike_text::fingerprint::Profile;
 use record::Maker;
+use weights::Weights;
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
@@ -86,6 +88,14 @@ pub(super) struct DedupeArguments {
     /// estimated from 128 bytes per document
     #[arg(long, value_name = "SIMILARITY")]
     check: Option<f64>,
+    /// For profiles of minima: weights of features by how many texts have them: learned (from the first 1,000
+    /// records and a tenth of the others, if these have 100 different texts), none, or a file that
+    /// --save-weights wrote
+    #[arg(long, value_name = "WHICH")]
+    weights: Option<Weights>,
+    /// File for the weights, so that runs over other parts of a corpus use the same ones
+    #[arg(long, value_name = "FILE")]
+    save_weights: Option<PathBuf>,
     /// Format of the files; by default from their names
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -174,6 +184,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         charset: arguments.charset,
         is_exported: false,
         sizes: Maker::sizes(profile, arguments.check.is_some()),
+        weights: None,
     };
     checks::check(arguments, &inputs, &against.inputs, &maker)?;
     if arguments.dry_run {
@@ -185,13 +196,17 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
              common, and only one document of a chain is kept",
         );
     }
-    run::run(arguments, &inputs, &mut against, &maker, k)
+    run::run(arguments, &inputs, &mut against, maker, k)
 }
 
 impl DedupeArguments {
     /// The files besides the output, with the options that name them.
     fn targets(&self) -> Vec<(&'static str, &Path)> {
-        let targets = [("--duplicates", &self.duplicates), ("--report", &self.report)];
+        let targets = [
+            ("--duplicates", &self.duplicates),
+            ("--report", &self.report),
+            ("--save-weights", &self.save_weights),
+        ];
         targets.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect()
     }
 
@@ -199,6 +214,12 @@ impl DedupeArguments {
     fn is_streamed(&self) -> bool {
         self.keep == Keep::FIRST && self.clusters == Clusters::Greedy && self.memory.is_none()
     }
+}
+
+/// The number of threads.
+fn threads(arguments: &DedupeArguments) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    arguments.threads.map_or_else(all, usize::from)
 }
 
 /// The largest distance of near-duplicates.

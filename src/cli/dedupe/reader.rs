@@ -41,8 +41,8 @@ struct Batch {
     block: Bytes,
 }
 
-/// The documents of a batch, and its block.
-type Done = (Vec<(Raw, Made)>, Bytes);
+/// What is made of the records of a batch, and its block.
+type Done<T> = (Vec<(Raw, T)>, Bytes);
 
 /// The bytes of a file in an archive, or the error that ends the archive before it; of any other file,
 /// nothing.
@@ -60,18 +60,30 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Calls `each` with all records in order, some at a time.
+    /// Calls `each` with all records and their documents in order, some at a time.
     ///
     /// # Errors
     /// The first error of `each`. Files that cannot be read are records with [`Content::Broken`].
     pub(super) fn each(
         &self,
-        mut each: impl FnMut(Vec<(Raw, Made)>) -> Result<(), Failure>,
+        each: impl FnMut(Vec<(Raw, Made)>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        self.each_of(&|number, raw, about| self.maker.make(raw, about, number < self.known), each)
+    }
+
+    /// Calls `each` with all records in order, some at a time, and what `make` makes of each and its number.
+    ///
+    /// # Errors
+    /// The first error of `each`, after which no record is read.
+    pub(super) fn each_of<T: Send, E>(
+        &self,
+        make: &(dyn Fn(u32, &Raw, &About) -> T + Sync),
+        mut each: impl FnMut(Vec<(Raw, T)>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let ahead = self.threads * AHEAD;
         std::thread::scope(|scope| {
             let (send, batches) = sync_channel::<Batch>(ahead);
-            let (send_done, done) = sync_channel::<(u64, Done)>(ahead);
+            let (send_done, done) = sync_channel::<(u64, Done<T>)>(ahead);
             // Memory for each batch that may exist.
             let (give_back, take) = sync_channel::<Vec<u8>>(ahead);
             (0..ahead).for_each(|_| _ = give_back.send(Vec::new()));
@@ -79,10 +91,10 @@ impl Reader<'_> {
             let batches = Arc::new(Mutex::new(batches));
             for _ in 0..self.threads {
                 let (batches, send_done) = (Arc::clone(&batches), send_done.clone());
-                scope.spawn(move || self.make(&batches, &send_done));
+                scope.spawn(move || make_all(make, &batches, &send_done));
             }
             drop((send_done, batches));
-            let mut waiting: BTreeMap<u64, Done> = BTreeMap::new();
+            let mut waiting: BTreeMap<u64, Done<T>> = BTreeMap::new();
             let mut next = 0;
             for (number, done) in done {
                 waiting.insert(number, done);
@@ -218,24 +230,6 @@ impl Reader<'_> {
         });
     }
 
-    fn make(&self, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(u64, Done)>) {
-        loop {
-            let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(Batch { number, first, about, records, block }) = batch else { return };
-            let about = about.unwrap_or_default();
-            let mut record = first;
-            let made = records.into_iter().map(|raw| {
-                let is_known = record < self.known;
-                record += u32::from(raw.content.is_record());
-                let made = self.maker.make(&raw, &about, is_known);
-                (raw, made)
-            });
-            if done.send((number, (made.collect(), block))).is_err() {
-                return;
-            }
-        }
-    }
-
     /// Calls `each` with the records of a file until it returns `false`. An error ends the file with a
     /// record that says so.
     fn records(&self, file: u32, input: &Input, read: Begun<'_>, each: &mut dyn FnMut(Event) -> bool) {
@@ -260,6 +254,28 @@ impl Reader<'_> {
         if let Err(error) = read {
             let content = Content::Broken(broken(&error, line));
             each(Event::Record(Raw::new(file, line + 1, content), &Arc::default()));
+        }
+    }
+}
+
+/// Makes what is wanted of the records of all batches.
+fn make_all<T>(
+    make: &(dyn Fn(u32, &Raw, &About) -> T + Sync),
+    batches: &Mutex<Receiver<Batch>>,
+    done: &SyncSender<(u64, Done<T>)>,
+) {
+    loop {
+        let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Batch { number, first, about, records, block }) = batch else { return };
+        let about = about.unwrap_or_default();
+        let mut record = first;
+        let made = records.into_iter().map(|raw| {
+            let made = make(record, &raw, &about);
+            record += u32::from(raw.content.is_record());
+            (raw, made)
+        });
+        if done.send((number, (made.collect(), block))).is_err() {
+            return;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use encoding_rs::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
@@ -15,6 +16,7 @@ use lookalike_files::{About, Fields, How, Reason, Record, Said, Unread, Value, W
 pub(super) use lookalike_files::{Content, Raw};
 use lookalike_hash::{FormError, Hash, HashError, HashForm, SignatureShape};
 use lookalike_http::ExportHeader;
+use lookalike_text::features::Frequencies;
 use lookalike_text::fingerprint::{
     Profile, Signature, Signed, Status, has_too_little, makes_the_same, signature_name,
 };
@@ -67,6 +69,8 @@ pub(super) struct Maker {
     /// Whether lines are those that a server exports: with a text, a hash or a signature.
     pub(super) is_exported: bool,
     pub(super) sizes: Sizes,
+    /// The weights of the features of signatures, if they have any.
+    pub(super) weights: Option<Arc<Frequencies>>,
 }
 
 impl Maker {
@@ -213,6 +217,9 @@ impl Maker {
             _ if is_little => Kind::Little,
             _ => Kind::Document,
         };
+        if kind == Kind::Document && signed.fingerprint.status == Status::Short {
+            remarks = remarks.with(Remarks::of_short(self.profile));
+        }
         let print = match kind {
             Kind::Document => Print { hash: signed.fingerprint.hash, signature, sketch },
             _ => self.sizes.blank(),
@@ -220,15 +227,34 @@ impl Maker {
         Ok(Stored { kind, key, digest, remarks, print })
     }
 
+    /// The features of a record with a text; empty if it has none.
+    pub(super) fn features(&self, raw: &Raw, about: &About) -> Vec<u64> {
+        let document = self.document(raw, about).ok().flatten();
+        let Some((text, is_page)) = document.and_then(|document| Some((document.text?, document.is_page)))
+        else {
+            return Vec::new();
+        };
+        let text = if is_page { page_text(&text, self.page).text.into() } else { text };
+        self.profile.feature_set(&text)
+    }
+
     /// The fingerprint of a text, and its sketch for the second check if there is one.
     fn signed(&self, text: &str) -> (Signed, Vec<u8>) {
-        if self.sizes.sketch == 0 {
-            return (self.profile.sign(text), Vec::new());
-        }
         let compared = Profile::named(CHECKED).expect("a built-in profile");
-        let Ok((signed, set)) = self.profile.sign_with_set(compared, text, || Ok::<_, Infallible>(()));
         let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
-        (signed, Signature::of(&set, minima).sketch(SKETCH_BITS).bytes().to_vec())
+        let sketch = |set: Vec<u64>| Signature::of(&set, minima).sketch(SKETCH_BITS).bytes().to_vec();
+        match (&self.weights, self.sizes.sketch > 0) {
+            (None, false) => (self.profile.sign(text), Vec::new()),
+            (None, true) => {
+                let Ok((signed, set)) =
+                    self.profile.sign_with_set(compared, text, || Ok::<_, Infallible>(()));
+                (signed, sketch(set))
+            }
+            (Some(table), is_checked) => {
+                let sketch = is_checked.then(|| sketch(compared.feature_set(text)));
+                (self.profile.sign_weighted(table, text), sketch.unwrap_or_default())
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Remarks for the user on how the text of a document was read: a byte in its print, and a count in the
 //! summary.
 
+use lookalike_text::fingerprint::Profile;
 use lookalike_text::{CharsetOf, PageText};
 
 /// The remarks on a document.
@@ -15,11 +16,16 @@ impl Remarks {
     /// It is a page, and which text of it was used.
     const MAIN: u8 = 1 << 2;
     const VISIBLE: u8 = 1 << 3;
+    /// A changed word may move it beyond k: by a profile for texts of any length, and by one for short texts.
+    const SHORT: u8 = 1 << 4;
+    const SHORTEST: u8 = 1 << 5;
     /// The remarks, as the summary writes them.
-    const NAMED: [(u8, &'static str); 3] = [
+    const NAMED: [(u8, &'static str); 5] = [
         (Remarks::VISIBLE, "compared by all visible text"),
         (Remarks::GUESSED, "of a guessed charset"),
         (Remarks::REPLACED, "with bytes invalid in the charset, replaced by U+FFFD"),
+        (Remarks::SHORT, "short for the profile (short-128 suits texts of 8 to 50 words)"),
+        (Remarks::SHORTEST, "short even for the profile"),
     ];
 
     /// The remarks on a text of this charset.
@@ -44,6 +50,11 @@ impl Remarks {
             Remarks::VISIBLE => Some("visible"),
             _ => None,
         }
+    }
+
+    /// The remark on a text that is short for its profile.
+    pub(super) fn of_short(profile: &Profile) -> Remarks {
+        Remarks(if profile.is_for_short_texts() { Remarks::SHORTEST } else { Remarks::SHORT })
     }
 
     pub(super) fn with(self, other: Remarks) -> Remarks {

@@ -29,7 +29,9 @@ pub(super) fn report(
     }
     page.push_str("</table>\n");
     let unread: Vec<String> = summary.unread.sentences().collect();
-    for line in summary.also().iter().chain(&summary.similarity()).chain(&unread).chain(notes) {
+    for line in
+        summary.also().iter().chain(&summary.similarity()).chain(&summary.weights).chain(&unread).chain(notes)
+    {
         let _ = writeln!(page, "<p>{}</p>", escaped(line));
     }
     if !groups.is_empty() {

@@ -28,7 +28,7 @@ use super::report::report;
 use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::Summary;
 use super::target::{self, Target};
-use super::{Clusters, DedupeArguments};
+use super::{Clusters, DedupeArguments, threads, weights};
 pub(super) use decide::FIXED_BYTES;
 use lookalike_corpus::{Check, Decision, Documents, Kept};
 use lookalike_text::fingerprint::Sketch;
@@ -44,13 +44,19 @@ pub(super) fn run(
     arguments: &DedupeArguments,
     inputs: &Inputs,
     against: &mut Against,
-    maker: &Maker,
+    mut maker: Maker,
     k: u32,
 ) -> Result<(), Failure> {
     let folder = Folder::open(&arguments.output, &target::names(&arguments.targets()))?;
     against.fetch(&arguments.access, maker.profile, &folder.work(""))?;
     let against = &*against;
-    let mut run = Run::new(arguments, inputs, against, maker, k, &folder)?;
+    let stop = stop_on_signals();
+    let (weights, note) = weights::choose(arguments, inputs, against, &maker, &stop)?;
+    let is_default = arguments.k.is_none() && arguments.threshold.is_none();
+    let k = if weights.is_some() && is_default { maker.profile.weighted_k() } else { k };
+    maker.weights = weights;
+    let mut run = Run::new(arguments, inputs, against, &maker, k, &folder, stop)?;
+    run.summary.weights = note;
     let is_streamed = arguments.is_streamed();
     run.read_against(is_streamed)?;
     run.read(is_streamed, &folder)?;
@@ -94,6 +100,7 @@ impl<'a> Run<'a> {
         maker: &'a Maker,
         k: u32,
         folder: &Folder,
+        stop: Arc<AtomicU8>,
     ) -> Result<Run<'a>, Failure> {
         let preferences = match &arguments.keep {
             Keep::Source(names) => inputs.preferences(names)?,
@@ -102,13 +109,12 @@ impl<'a> Run<'a> {
         let prints = prints(arguments, inputs, maker, folder)?;
         let check = arguments.check.map(second_check);
         let documents = Documents::new(maker.profile.width(), maker.profile.signatures(), k, check);
-        let all = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Run {
             arguments,
             inputs,
             against,
             maker,
-            threads: arguments.threads.map_or(all, usize::from),
+            threads: threads(arguments),
             prints,
             is_stale: false,
             names: Names::create(&folder.work(""))?,
@@ -125,7 +131,7 @@ impl<'a> Run<'a> {
                 shape: maker.profile.signatures(),
                 ..Summary::default()
             },
-            stop: stop_on_signals(),
+            stop,
         })
     }
 

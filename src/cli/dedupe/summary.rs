@@ -38,6 +38,8 @@ pub(super) struct Summary {
     pub(super) is_linked: bool,
     /// The shape of signatures; `None` if distances are numbers of bits.
     pub(super) shape: Option<SignatureShape>,
+    /// A line about the weights of features.
+    pub(super) weights: Option<String>,
 }
 
 impl Summary {
@@ -78,6 +80,7 @@ impl Summary {
             self.rows().into_iter().map(|(name, count)| format!("{count:>12}  {name}")).collect();
         lines.extend(self.also());
         lines.extend(self.similarity());
+        lines.extend(self.weights.clone());
         lines.extend(self.unread.sentences());
         lines.extend(notes.iter().cloned());
         let shown = (LINES - lines.len().min(LINES)).saturating_sub(1).min(GROUPS).min(groups.len());
