@@ -140,7 +140,7 @@ async fn by_document(
     written_aside(&state, found.await.map_err(Problem::in_query)?, shown).await
 }
 
-/// The same for long texts, pages and filters.
+/// Looks up a text of any length, a page, features or hashes, also among some documents only.
 #[utoipa::path(
     post, path = PATH, tag = "similar", operation_id = "post_similar", params(FormParams),
     request_body = AskIn,

@@ -176,7 +176,7 @@ pub(super) struct CalibratedOut {
     /// there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     recommended: Option<RecommendationOut>,
-    /// The same with the collection's profile, if it was measured.
+    /// What is recommended with the collection's profile, if that was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     recommended_with_this_profile: Option<RecommendationOut>,
     assumptions: AssumptionsOut,

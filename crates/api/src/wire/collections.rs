@@ -113,7 +113,7 @@ pub struct CollectionOut {
     bits: u32,
     /// The distance of queries that name none.
     k: u32,
-    /// The same distance as a similarity, if the collection has signatures: exactly what was set, or the
+    /// The distance as a similarity, if the collection has signatures: exactly what was set, or the
     /// similarity at `k`, rounded down to as few decimals as mean the same distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,

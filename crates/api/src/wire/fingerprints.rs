@@ -70,7 +70,7 @@ pub struct FingerprintOut {
     /// The hash in hexadecimal digits, or in the form of `hash_format`.
     #[schema(example = "f776119227163845")]
     hash: String,
-    /// The same hash, binary, for given features and sums.
+    /// The hash in binary digits, for given features and sums.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "100111")]
     binary: Option<String>,

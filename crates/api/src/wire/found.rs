@@ -153,7 +153,7 @@ pub struct SimilarOut {
     hash: HashOut,
     /// The distance of the query.
     k: u32,
-    /// The same distance as a similarity, if signatures were compared.
+    /// The distance as a similarity, if signatures were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
     /// Whether the fingerprint is reliable, if the query is a text or a page.
@@ -317,7 +317,7 @@ struct QueryResultOut {
     hash: Option<HashOut>,
     /// The distance of the query.
     k: Option<u32>,
-    /// The same distance as a similarity, if signatures were compared.
+    /// The distance as a similarity, if signatures were compared.
     threshold: Option<f64>,
     /// Whether the fingerprint is reliable, if the query is a text or a page.
     status: Option<StatusOut>,

@@ -30,7 +30,7 @@ pub struct ProfileOut {
     /// The distance up to which two documents are near-duplicates, unless a request or a collection has
     /// another one: in bits, or in cells of signatures.
     k: u32,
-    /// The same distance as a similarity, if it makes signatures.
+    /// The distance as a similarity, if it makes signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
     /// The number of cells of its signatures, if it makes signatures.
