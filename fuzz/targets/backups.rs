@@ -52,8 +52,9 @@ fn with_checksums(manifest: &[u8], lines: &[u8]) -> Vec<u8> {
 }
 
 const MANIFEST: &str = "{\"format\":\"lookalike backup\",\"version\":1,\"software\":\"x\",\
-    \"collection\":\"news\",\"profile\":\"copies-64@1\",\"bits\":64,\"k\":7,\"keep_text\":true,\
-    \"expires_in\":null,\"created_ms\":1,\"sequence\":3,\"taken_ms\":2}";
+    \"collection\":\"news\",\"settings\":{\"profile\":\"copies-64@1\",\"bits\":64,\"signatures\":null,\
+    \"k\":7,\"threshold\":null,\"sketch_bytes\":null,\"boilerplate\":null,\"clusters\":null,\
+    \"keep_text\":true,\"expires_in\":null},\"created_ms\":1,\"sequence\":3,\"taken_ms\":2}";
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
