@@ -15,7 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("main", &["cli"]),
 ];
 
-/// The pure crates: no I/O, no clock, no async, no serde; and their modules that read and write files.
+/// The pure crates: no I/O, no clock, no async; and their modules that read and write files.
 const PURE: &[&str] = &["hash", "text", "hamming", "corpus"];
 const WITH_FILES: &[&str] = &["crates/text/src/profiles", "crates/hamming/src/snapshot"];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::time", "std::env", "tokio", "async fn", "futures"];

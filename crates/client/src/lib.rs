@@ -1,7 +1,7 @@
 //! A thin HTTP client of the service: its address, the key, and the errors that refusals become.
 //!
-//! It knows no routes: its callers name them. The command line and the tests use it. It uses no proxy,
-//! because the user names the server explicitly, and it never retries, because only the caller knows
+//! It knows no routes: its callers name them. The command line, replicas and the tests use it. It uses no
+//! proxy, because the user names the server explicitly, and it never retries, because only the caller knows
 //! whether a request may be sent twice. Over TLS it trusts the certificates that the system trusts, or only
 //! those of a given file.
 

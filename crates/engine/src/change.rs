@@ -112,6 +112,7 @@ impl CollectionChange {
             None => self.fresh(),
         };
         let before_clusters = before.clusters.clone();
+        // Every setting is named here, so that the compiler asks for a new one.
         let mut after = CollectionSettings {
             k: reach(&before, wanted.k, wanted.threshold)?,
             threshold: if wanted.k.is_some() { None } else { wanted.threshold.or(before.threshold) },
@@ -120,7 +121,9 @@ impl CollectionChange {
             clusters: None,
             keep_text: wanted.keep_text.unwrap_or(before.keep_text),
             expires_in: wanted.expires_in.unwrap_or(before.expires_in),
-            ..before
+            profile: before.profile,
+            width: before.width,
+            signatures: before.signatures,
         };
         let of_clusters = |error: EngineError| match error {
             EngineError::Distance { k, most } => {
@@ -158,9 +161,9 @@ impl CollectionChange {
         }
     }
 
-    /// The settings after a reindex: those that the change names, otherwise the current ones. Distances of
-    /// two profiles are not comparable: if the profile changes, `k` and that of clusters are those of the new
-    /// one.
+    /// The settings after a reindex: profile, distance, sketches and passages as the change names them,
+    /// otherwise the current ones. Distances of two profiles are not comparable: if the profile changes, `k`
+    /// and that of clusters are those of the new one.
     ///
     /// # Errors
     /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.

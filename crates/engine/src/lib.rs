@@ -318,7 +318,7 @@ impl Engine {
         self.shared.registry.all().iter().map(|collection| self.shared.info(collection)).collect()
     }
 
-    /// Streams a backup: a snapshot of the collection that concurrent writes do not affect. `now_ms` is
+    /// Streams a backup: a view of the collection that concurrent writes do not affect. `now_ms` is
     /// recorded in the backup as its time.
     pub fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError> {
         let collection = self.shared.registry.get(collection)?;

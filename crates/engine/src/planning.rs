@@ -122,6 +122,7 @@ impl<'a> Plan<'a> {
         self.soonest_ms
     }
 
+    /// Decides one operation after those before it.
     pub(super) fn decide(
         &mut self,
         collection: &Collection,
@@ -222,8 +223,8 @@ impl<'a> Plan<'a> {
         let (of, hash) = (collection.id, row.hash);
         let (before, before_digest) = self.stored(collection, &id)?.unzip();
         row.place = self.place_of(&row, before.as_ref());
-        // Two writes in one millisecond have different versions. One that has expired does not count: not all
-        // replicas remove it at the same time.
+        // Two writes in one millisecond have different versions. A document that has expired does not count:
+        // not all replicas remove it at the same time.
         let earlier = before.as_ref().filter(|before| !self.has_expired(before.expires_ms));
         row.written_ms = earlier.map_or(0, |earlier| earlier.written_ms + 1).max(row.written_ms);
         let version = Version::of_document(row.place, row.written_ms, row.hash);

@@ -3,9 +3,9 @@
 //!
 //! A signature is cut into bands of several cells (Leskovec, Rajaraman and Ullman, "Mining of Massive
 //! Datasets", 3.4). The tables (`band_table`) are those of the pigeonhole index: a band is a block.
-//! Candidates are verified by another distance, the number of cells that differ. An element of a set can be
-//! in any cell, so the elements of sets share one table. An element that many stored signatures have is not
-//! compared (`counted`); equal signatures are found all the same.
+//! Candidates are verified by the number of cells that differ. The cells of a *set* are its elements. An
+//! element of a set can be in any cell, so the elements of sets share one table. An element that many stored
+//! signatures have is not compared (`counted`); equal signatures are found all the same.
 //!
 //! The hash of a band has 32 bits, so different bands sometimes have the same hash. This adds a candidate
 //! and never a match beyond `k`, because the cells of every candidate are compared.
@@ -13,8 +13,7 @@
 //! # Readers and the writer
 //! A signature is stored before its bands are inserted into the tables, and its bands are removed from the
 //! tables before its number is reused. A reader may find a number before it is reused and read its
-//! signature afterwards. It then compares the new signature, and reports the name and distance of the new
-//! signature.
+//! signature afterwards. It then compares the new signature, and reports that one if it is within k.
 //!
 //! *Absent*: how signatures are made (`lookalike-text`), documents, disks.
 
@@ -172,7 +171,7 @@ impl Bands {
         let filed = if self.shape.is_set { before * usize::from(self.shape.cells) } else { before };
         entries.iter().for_each(|(table, entry)| self.tables[*table].insert(*entry, filed, &pin));
         if filed >= self.buckets_from {
-            // An insertion moves at most one table, so that no writer waits for all of them.
+            // An insertion moves at most one table, so that no insertion waits for all of them.
             let _ = self.tables.iter().any(|table| table.move_to_buckets(filed, &pin));
         }
         true
@@ -263,7 +262,7 @@ impl Bands {
         (distance <= k).then_some(Neighbour { distance, hash })
     }
 
-    /// The distance of two signatures, if `counted` has the elements of the first one that count.
+    /// The distance of two signatures, where `counted` has the elements of the first one that count.
     fn distance_by(&self, a: &[u8], counted: &[u8], b: &[u8]) -> u32 {
         if self.shape.is_set && a != b {
             return u32::from(self.shape.cells) - self.shape.shared(counted, b);
@@ -286,7 +285,7 @@ impl Bands {
         Cow::Owned(counted)
     }
 
-    /// The distance of two signatures, one of which may be stored.
+    /// The distance of two signatures.
     fn distance_of(&self, a: &[u8], b: &[u8]) -> u32 {
         let counted = self.counted(a, |cell| {
             let entry = BandTable::entry(band_hash(cell), 0);

@@ -1,8 +1,8 @@
 //! The routes of all modules as one router: each module adds its own, with the key that each operation needs.
 //!
-//! A path stands once, beside its handlers. The routes of a collection have its name in the path; those with
-//! an optional collection exist twice, also for the collection `default`. Metrics, authorization and load
-//! shedding use the [`Rule`] of a path, which the router finds.
+//! A path is written once, beside its handlers. The routes of a collection have its name in the path; those
+//! with an optional collection exist a second time without it, for `default`. Metrics, authorization and load
+//! shedding use the [`Rule`] of a path, which the router finds for all but the most frequent lookups.
 //!
 //! *Absent*: the handlers.
 

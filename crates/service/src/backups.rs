@@ -60,20 +60,29 @@ impl RestoreRules for Limits {
                 "{what} in the manifest of the backup; no collection can have that"
             )))
         };
-        match settings {
-            CollectionSettings { sketch_bytes: Some(bytes), .. } if !SKETCH_BYTES.contains(bytes) => {
-                refused(format!("sketch_bytes is {bytes}"))
-            }
-            CollectionSettings { boilerplate: Some(documents), .. }
-                if !BOILERPLATE_DOCUMENTS.contains(documents) =>
-            {
-                refused(format!("boilerplate is {documents}"))
-            }
-            CollectionSettings { expires_in: Some(seconds), .. } if !EXPIRES_IN.contains(seconds) => {
-                refused(format!("expires_in is {seconds} seconds"))
-            }
-            _ => Ok(()),
+        // Every setting is named here, so that the compiler asks for the check of a new one.
+        let CollectionSettings {
+            profile: _,
+            width: _,
+            signatures: _,
+            k: _,
+            threshold: _,
+            clusters: _,
+            keep_text: _,
+            sketch_bytes,
+            boilerplate,
+            expires_in,
+        } = settings;
+        if let Some(bytes) = sketch_bytes.filter(|bytes| !SKETCH_BYTES.contains(bytes)) {
+            return refused(format!("sketch_bytes is {bytes}"));
         }
+        if let Some(documents) = boilerplate.filter(|documents| !BOILERPLATE_DOCUMENTS.contains(documents)) {
+            return refused(format!("boilerplate is {documents}"));
+        }
+        if let Some(seconds) = expires_in.filter(|seconds| !EXPIRES_IN.contains(seconds)) {
+            return refused(format!("expires_in is {seconds} seconds"));
+        }
+        Ok(())
     }
 
     fn document(&self, document: &Document, now_ms: u64) -> Result<(), EngineError> {

@@ -1,5 +1,5 @@
-//! Keys and values as bytes. `docs/formats.md` documents the layout, and later versions must read it for
-//! ever.
+//! Keys and values as bytes. `docs/formats.md` documents the layouts, and later versions read all that were
+//! released.
 //!
 //! Keys are big-endian, so that they sort in the order of their values. Values begin with the version of
 //! their layout.
@@ -34,7 +34,7 @@ pub(super) const MARKS: &[u8] = b"marks/";
 /// Prefix of the keys of digests.
 pub(super) const DIGEST: &[u8] = b"digest/";
 
-/// The layout of rows and the history. Readers refuse a later one.
+/// The layout of all records. Readers refuse a later one.
 const LAYOUT: u8 = 2;
 
 /// Prefix of the copies of `meta` entries in the tree of rows. The copies ensure that no single file holds

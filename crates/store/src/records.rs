@@ -15,24 +15,25 @@ use lookalike_hash::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CollectionSettings {
-    /// The profile of its fingerprints, `name@version`. Never changes: hashes of two profiles are not
-    /// comparable.
+    /// The profile of its fingerprints, `name@version`. Only a reindex changes it: hashes of two profiles are
+    /// not comparable.
     pub profile: String,
     /// The width of its hashes. The profile determines it.
     #[serde(rename = "bits")]
     pub width: Width,
     /// The shape of its signatures if its hashes identify signatures. The profile and the threshold at
-    /// creation determine it. Never changes.
+    /// creation determine it. Only a reindex changes it.
     pub signatures: Option<SignatureShape>,
     /// The distance that queries use by default, 0 to [`CollectionSettings::most`]: in bits, or for
     /// signatures in cells that differ.
     pub k: u32,
     /// The similarity that set `k`, 0 to 1, exactly as it was given; `None` if `k` was given or is a default.
     pub threshold: Option<f64>,
-    /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
+    /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Only a reindex
+    /// changes it.
     pub sketch_bytes: Option<u16>,
     /// If documents keep the grams of their texts: the most documents that may have a gram before it counts
-    /// as boilerplate. Whether they keep grams never changes.
+    /// as boilerplate. Only a reindex changes whether they keep grams.
     pub boilerplate: Option<u32>,
     /// How documents form clusters, if they do.
     pub clusters: Option<ClusterRule>,
@@ -97,8 +98,8 @@ pub struct Row {
     pub short: bool,
     /// The number of characters of its text; `None` if the document was given as a hash.
     pub characters: Option<u32>,
-    /// Its place in the order in which documents arrived: smaller numbers arrived first. A document that is
-    /// overwritten keeps its place.
+    /// Its place in the order in which documents arrived, smaller numbers first: the milliseconds since
+    /// 1970-01-01 UTC, times 2^20, and a count. A document that is overwritten keeps its place.
     pub place: u64,
     /// The time of the last write, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,

@@ -1,4 +1,5 @@
-//! The trees: ten log-structured merge trees with the content of the journal, each sorted by its keys.
+//! The trees: ten log-structured merge trees that hold all data, each sorted by its keys. The journal has
+//! what they do not have on disk yet.
 //!
 //! *Invariants*
 //! - A batch is visible whole or not at all: it is written under one sequence number, and a view reads only
