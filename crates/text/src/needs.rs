@@ -51,7 +51,8 @@ mod tests {
         /// Each step of a recipe reads a text or none does, and what passes reaches nothing that the build
         /// lacks.
         #[test]
-        fn every_text_is_read_or_refused(text in "([a-z的中東京ひらカナ。.;!? กภ한']|\\PC){0,40}") {
+        fn every_text_is_read_or_refused(text in "([a-z的中東京ひらカナ。.;!? กภ한']|\
+            \\PC){0,40}") {
             for profile in Profile::all() {
                 let read = [
                     profile.try_sign(&text).is_ok(),

@@ -1,7 +1,7 @@
-//! Document frequencies: in how many texts of a collection each feature occurs, and weights by rarity that
+//! Document frequencies: in how many texts of a corpus each feature occurs, and weights by rarity that
 //! follow from it.
 //!
-//! Features that many texts of a collection have, such as the standing phrases of laws or the name of a site,
+//! Features that many texts of a corpus have, such as the standing phrases of laws or the name of a site,
 //! say little about whether one was copied from the other. Their weight is the square of their inverse
 //! document frequency, as a whole number, so that a set with weights is a larger set: each element is
 //! repeated as often as it weighs. The Jaccard similarity of two such sets is the weighted one of the sets,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Frequencies {
 }
 
 impl Frequencies {
-    /// The most texts that a table can count: counters have 16 bits. A sample of a larger collection is as
+    /// The most texts that a table can count: counters have 16 bits. A sample of a larger corpus is as
     /// good.
     pub const MAX_DOCUMENTS: u32 = u16::MAX as u32;
     /// The greatest weight of a feature.
@@ -96,8 +96,8 @@ impl Frequencies {
     }
 
     /// The weight of a feature that `f` of `n` texts have, 1 to [`Frequencies::MAX_WEIGHT`]: that number
-    /// times (ln((n + 1) ÷ (f + 1)) ÷ ln(n + 1))², to the nearest, but 1 at least, so that a text of nothing
-    /// but standing phrases still resembles its copies.
+    /// times (ln((n + 1) ÷ (f + 1)) ÷ ln(n + 1))², to the nearest, but 1 at least, so that a text of
+    /// nothing but standing phrases still resembles its copies.
     fn weight(&self, of_counts: &[u8], feature: u64) -> u64 {
         // A count can be too high.
         u64::from(of_counts[self.count(feature).min(self.documents) as usize])

@@ -140,7 +140,7 @@ impl Profile {
         self.signatures().map_or(k, |shape| shape.distance_for(0.8 * shape.similarity(k)))
     }
 
-    /// Whether its signatures can have weights that a collection teaches: they are minima of shingles.
+    /// Whether its signatures can have weights that a corpus teaches: they are minima of shingles.
     pub fn takes_weights(&self) -> bool {
         self.recipe.signature.is_some() && matches!(self.recipe.features, Features::Shingles(_))
     }

@@ -25,8 +25,8 @@ const BLOCKS: [(u32, u32); 2] = [(0x3400, 0x9fff), (0x2_0000, 0x3_23af)];
 /// and terms in the list of standard characters of 2013, and those that OpenCC itself takes for simplified.
 const ALSO_SIMPLIFIED: &str = "剋昇濛緼苧藴輼醖";
 
-/// Characters that simplified texts have in a few words only, which `OpenCC` knows: 乾坤 and 瞭望 stay, 乾燥 and
-/// 瞭解 are traditional.
+/// Characters that simplified texts have in a few words only, which `OpenCC` knows: 乾坤 and 瞭望 stay,
+/// 乾燥 and 瞭解 are traditional.
 const SIMPLIFIED_IN_WORDS: &str = "乾瞭";
 
 /// Traditional words and characters, and their simplified forms.
