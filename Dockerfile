@@ -15,10 +15,11 @@ WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY crates crates
+COPY python/Cargo.toml python/Cargo.toml
 RUN find crates -type f ! -name Cargo.toml -delete \
  && find crates -type d -empty -delete \
  && mkdir -p src benches/lookup \
- && for crate in . crates/*; do mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; done \
+ && for crate in . crates/* python; do mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; done \
  && echo 'fn main() {}' | tee src/main.rs >benches/lookup/main.rs
 
 FROM ${RUST_IMAGE} AS builder

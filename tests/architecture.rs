@@ -16,16 +16,17 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 ];
 
 /// The pure crates: no I/O, no clock, no async; and their modules that read and write files.
-const PURE: &[&str] = &["hash", "text", "hamming", "corpus"];
+const PURE: &[&str] = &["hash", "text", "hamming", "corpus", "dedupe"];
 const WITH_FILES: &[&str] = &["crates/text/src/profiles", "crates/hamming/src/snapshot"];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::time", "std::env", "tokio", "async fn", "futures"];
 
-/// The sources of the binary and of the crates.
+/// The sources of the binary, of the crates and of the Python package.
 fn sources() -> BTreeMap<PathBuf, String> {
     let of_crates = files_in("crates", &["rs"]);
     let mut all: BTreeMap<_, _> =
         of_crates.into_iter().filter(|(path, _)| inside(path).split('/').nth(2) == Some("src")).collect();
     all.extend(files_in("src", &["rs"]));
+    all.extend(files_in("python/src", &["rs"]));
     all
 }
 
@@ -186,8 +187,8 @@ fn every_file_says_what_it_is_and_none_is_too_long() {
 
 #[test]
 fn no_line_is_wider_than_110_columns() {
-    const ENDINGS: [&str; 8] = ["rs", "py", "md", "toml", "yml", "js", "css", "html"];
-    let directories = ["src", "console", "tests", "benches", "fuzz", "config", "docs", "crates"];
+    const ENDINGS: [&str; 9] = ["rs", "py", "pyi", "md", "toml", "yml", "js", "css", "html"];
+    let directories = ["src", "console", "tests", "benches", "fuzz", "config", "docs", "crates", "python"];
     let mut files: BTreeMap<_, _> =
         directories.iter().flat_map(|directory| files_in(directory, &ENDINGS)).collect();
     for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", "docker-compose.yml"] {

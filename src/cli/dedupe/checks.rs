@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use super::super::{Failure, tell};
 use super::inputs::{Input, Inputs};
-use super::keep::Keep;
 use super::reader::Reader;
 use super::record::Maker;
 use super::{DedupeArguments, estimate, folder, target};
+use lookalike_dedupe::Keep;
 use lookalike_files::Format;
 use lookalike_wording::counted;
 

@@ -9,10 +9,10 @@ use super::super::Failure;
 use super::DedupeArguments;
 use super::folder::Folder;
 use super::inputs::Inputs;
-use super::keep::Keep;
 use super::record::Maker;
 use super::spool::Prints;
 use crate::cli::at;
+use lookalike_dedupe::Keep;
 
 /// The file with these files and settings.
 const MANIFEST: &str = "manifest.json";

@@ -11,7 +11,6 @@ mod dropped;
 mod estimate;
 mod folder;
 mod inputs;
-mod keep;
 mod manifest;
 mod output;
 mod progress;
@@ -35,7 +34,7 @@ use super::fingerprint::{OfPage, profile};
 use super::{Failure, tell};
 use against::Against;
 use inputs::Inputs;
-use keep::Keep;
+use lookalike_dedupe::{Groups, Keep, Radius, RadiusError};
 use lookalike_files::{Format, charset};
 use lookalike_hash::{HashForm, KeepRule};
 use lookalike_text::fingerprint::Profile;
@@ -139,16 +138,26 @@ pub(super) struct DedupeArguments {
     threads: Option<u16>,
 }
 
-/// What a group of near-duplicates is.
+/// [`Groups`] as the user names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Clusters {
     Greedy,
     Linked,
 }
 
+impl From<Clusters> for Groups {
+    fn from(clusters: Clusters) -> Groups {
+        match clusters {
+            Clusters::Greedy => Groups::Greedy,
+            Clusters::Linked => Groups::Linked,
+        }
+    }
+}
+
 pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
     let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
-    let k = distance(arguments, profile)?;
+    let radius = radius(arguments)?;
+    distance(radius, profile, false)?;
     if arguments.hash_field.is_some() && profile.signatures().is_some() {
         return Err(Failure::new(format!(
             "{} makes signatures, which --hash-field cannot give: name a profile of hashes, such as \
@@ -196,7 +205,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
              common, and only one document of a chain is kept",
         );
     }
-    run::run(arguments, &inputs, &mut against, maker, k)
+    run::run(arguments, &inputs, &mut against, maker, radius)
 }
 
 impl DedupeArguments {
@@ -222,24 +231,28 @@ fn threads(arguments: &DedupeArguments) -> usize {
     arguments.threads.map_or_else(all, usize::from)
 }
 
-/// The largest distance of near-duplicates.
-fn distance(arguments: &DedupeArguments, profile: &Profile) -> Result<u32, Failure> {
+/// The radius that the options name.
+fn radius(arguments: &DedupeArguments) -> Result<Radius, Failure> {
     let shares = [("--threshold", arguments.threshold), ("--check", arguments.check)];
     if let Some((name, _)) = shares.iter().find(|(_, share)| share.is_some_and(|s| !(0.0..=1.0).contains(&s)))
     {
         return Err(Failure::new(format!("{name} is a similarity from 0 to 1")));
     }
-    let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
-    match (arguments.threshold, profile.signatures()) {
-        (Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
-        (Some(_), None) => {
-            Err(Failure::new(format!("{} makes hashes: give --k instead of --threshold", profile.id())))
-        }
-        (None, _) => match arguments.k.unwrap_or(profile.default_k()) {
-            k if k <= most => Ok(k),
-            _ => Err(Failure::new(format!("--k is at most {most} for {}", profile.id()))),
-        },
-    }
+    let given = arguments.threshold.map(Radius::Similarity).or(arguments.k.map(Radius::Distance));
+    Ok(given.unwrap_or_default())
+}
+
+/// The largest distance of near-duplicates.
+fn distance(radius: Radius, profile: &Profile, is_weighted: bool) -> Result<u32, Failure> {
+    radius.of(profile, is_weighted).map_err(|error| {
+        Failure::new(match error {
+            RadiusError::NoSimilarity => "--threshold is a similarity from 0 to 1".to_owned(),
+            RadiusError::MakesHashes { profile } => {
+                format!("{profile} makes hashes: give --k instead of --threshold")
+            }
+            RadiusError::TooFar { profile, most } => format!("--k is at most {most} for {profile}"),
+        })
+    })
 }
 
 /// Parses a number of bytes, alone or with KiB, MiB or GiB.

@@ -7,27 +7,18 @@ use std::sync::Arc;
 use encoding_rs::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::keep::Keep;
 use super::reader::BATCH_BYTES;
 use super::remarks::Remarks;
 use super::spool::{Kind, Sizes, Stored};
 use lookalike_corpus::Print;
+use lookalike_dedupe::{Keep, Printer, SKETCH_BYTES};
 use lookalike_files::{About, Fields, How, Reason, Record, Said, Unread, Value, Wants};
 pub(super) use lookalike_files::{Content, Raw};
 use lookalike_hash::{FormError, Hash, HashError, HashForm, SignatureShape};
 use lookalike_http::ExportHeader;
 use lookalike_text::features::Frequencies;
-use lookalike_text::fingerprint::{
-    Profile, Signature, Signed, Status, has_too_little, makes_the_same, signature_name,
-};
+use lookalike_text::fingerprint::{Profile, Status, has_too_little, makes_the_same, signature_name};
 use lookalike_text::{PageText, page_text};
-
-/// The profile whose features the second check compares, as the server does.
-const CHECKED: &str = "pairs-64";
-/// The bytes of a sketch, one bit for each minimum.
-pub(super) const SKETCH_BYTES: usize = 128;
-/// The bits of each minimum in a sketch.
-pub(super) const SKETCH_BITS: u32 = 1;
 
 /// The result of making a document of a record.
 pub(super) struct Made {
@@ -210,18 +201,18 @@ impl Maker {
             let (kind, digest) = (Kind::Document, print.hash.low());
             return Ok(Stored { kind, key, digest, remarks, print });
         }
-        let (signed, sketch) = self.signed(&text);
-        let signature = signed.signature.unwrap_or_default();
-        let kind = match signed.fingerprint.status {
+        let (profile, weights) = (self.profile, self.weights.as_deref());
+        let (made, print) = Printer { profile, weights, is_checked: self.sizes.sketch > 0 }.print(&text);
+        let kind = match made.status {
             Status::Empty => Kind::Empty,
             _ if is_little => Kind::Little,
             _ => Kind::Document,
         };
-        if kind == Kind::Document && signed.fingerprint.status == Status::Short {
+        if kind == Kind::Document && made.status == Status::Short {
             remarks = remarks.with(Remarks::of_short(self.profile));
         }
         let print = match kind {
-            Kind::Document => Print { hash: signed.fingerprint.hash, signature, sketch },
+            Kind::Document => print,
             _ => self.sizes.blank(),
         };
         Ok(Stored { kind, key, digest, remarks, print })
@@ -236,25 +227,6 @@ impl Maker {
         };
         let text = if is_page { page_text(&text, self.page).text.into() } else { text };
         self.profile.feature_set(&text)
-    }
-
-    /// The fingerprint of a text, and its sketch for the second check if there is one.
-    fn signed(&self, text: &str) -> (Signed, Vec<u8>) {
-        let compared = Profile::named(CHECKED).expect("a built-in profile");
-        let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
-        let sketch = |set: Vec<u64>| Signature::of(&set, minima).sketch(SKETCH_BITS).bytes().to_vec();
-        match (&self.weights, self.sizes.sketch > 0) {
-            (None, false) => (self.profile.sign(text), Vec::new()),
-            (None, true) => {
-                let Ok((signed, set)) =
-                    self.profile.sign_with_set(compared, text, || Ok::<_, Infallible>(()));
-                (signed, sketch(set))
-            }
-            (Some(table), is_checked) => {
-                let sketch = is_checked.then(|| sketch(compared.feature_set(text)));
-                (self.profile.sign_weighted(table, text), sketch.unwrap_or_default())
-            }
-        }
     }
 }
 

@@ -18,20 +18,19 @@ use super::against::Against;
 use super::dropped::{Dropped, DroppedLine, Shown};
 use super::folder::Folder;
 use super::inputs::{Input, Inputs};
-use super::keep::Keep;
 use super::manifest::{forget, prints};
 use super::output::Outputs;
 use super::progress::{bar, check};
 use super::reader::Reader;
-use super::record::{Content, Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
+use super::record::{Content, Made, Maker, Raw};
 use super::report::report;
 use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::Summary;
 use super::target::{self, Target};
-use super::{Clusters, DedupeArguments, threads, weights};
+use super::{Clusters, DedupeArguments, distance, threads, weights};
 pub(super) use decide::FIXED_BYTES;
-use lookalike_corpus::{Check, Decision, Documents, Kept};
-use lookalike_text::fingerprint::Sketch;
+use lookalike_corpus::{Decision, Documents, Kept};
+use lookalike_dedupe::{Keep, Radius, second_check};
 use lookalike_wording::counted;
 
 /// The most invalid records that are printed; further ones are only counted.
@@ -45,15 +44,14 @@ pub(super) fn run(
     inputs: &Inputs,
     against: &mut Against,
     mut maker: Maker,
-    k: u32,
+    radius: Radius,
 ) -> Result<(), Failure> {
     let folder = Folder::open(&arguments.output, &target::names(&arguments.targets()))?;
     against.fetch(&arguments.access, maker.profile, &folder.work(""))?;
     let against = &*against;
     let stop = stop_on_signals();
     let (weights, note) = weights::choose(arguments, inputs, against, &maker, &stop)?;
-    let is_default = arguments.k.is_none() && arguments.threshold.is_none();
-    let k = if weights.is_some() && is_default { maker.profile.weighted_k() } else { k };
+    let k = distance(radius, maker.profile, weights.is_some())?;
     maker.weights = weights;
     let mut run = Run::new(arguments, inputs, against, &maker, k, &folder, stop)?;
     run.summary.weights = note;
@@ -485,11 +483,4 @@ fn show_invalid(file: &str, raw: &Raw, why: &str, count: u64) {
     if count <= SHOWN {
         tell(&format!("{file}:{}: {why}", raw.line));
     }
-}
-
-/// A check that near documents also have this estimated similarity.
-fn second_check(least: f64) -> Check {
-    let sketch = |bytes: &[u8]| Sketch::from_bytes(SKETCH_BITS, bytes.to_vec());
-    let is_near = move |a: &[u8], b: &[u8]| sketch(a).similarity(&sketch(b)) >= least;
-    Check { bytes: SKETCH_BYTES, is_near: Box::new(is_near) }
 }

@@ -5,15 +5,11 @@
 //! same ones for any number of threads. There are no weights for input that can be read only once, for
 //! signatures that a server made, and for profiles other than minima of shingles.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-
-use foldhash::fast::RandomState;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::super::Failure;
 use super::against::Against;
@@ -24,16 +20,10 @@ use super::record::{Maker, Raw};
 use super::target::Target;
 use super::{DedupeArguments, threads};
 use crate::cli::at;
+use lookalike_dedupe::Lesson;
 use lookalike_files::About;
 use lookalike_text::features::Frequencies;
 use lookalike_wording::counted;
-
-/// The first records that are all counted, so that few are enough for a table.
-const FIRST: u32 = 1_000;
-/// Of the others one in this many is counted.
-const PART: u64 = 10;
-/// The least number of different texts for a table.
-const LEAST: u32 = 100;
 
 /// Where weights come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,17 +66,23 @@ pub(super) fn choose(
     if let Some(why) = refusal(wanted.as_ref(), inputs, against, maker) {
         return if is_given { Err(Failure::new(why)) } else { Ok((None, Some(why))) };
     }
-    let (table, from) = match wanted {
-        Some(Weights::File(path)) => (read(path)?, format!("of {}", path.display())),
-        _ => (learn(arguments, inputs, maker, stop)?, "learned".to_owned()),
+    let (table, documents, from) = if let Some(Weights::File(path)) = wanted {
+        let table = read(path)?;
+        let documents = table.documents();
+        (Some(table).filter(|_| documents >= Lesson::LEAST), documents, format!("of {}", path.display()))
+    } else {
+        let lesson = learn(arguments, inputs, maker, stop)?;
+        let documents = lesson.documents();
+        (lesson.table(), documents, "learned".to_owned())
     };
-    if table.documents() < LEAST {
+    let Some(table) = table else {
         let why = format!(
-            "weights: {} cannot teach any; at least {LEAST} are needed",
-            counted(table.documents().into(), "different text")
+            "weights: {} cannot teach any; at least {} are needed",
+            counted(documents.into(), "different text"),
+            Lesson::LEAST
         );
         return if is_given { Err(Failure::new(why)) } else { Ok((None, None)) };
-    }
+    };
     if let Some(path) = &arguments.save_weights {
         let mut file = Target::create(path)?;
         file.write_all(&table.to_bytes()).map_err(|error| file.failed(&error))?;
@@ -127,35 +123,33 @@ enum End {
     Stopped(Failure),
 }
 
-/// The table of the input. Texts of equal features count once.
+/// What the input teaches.
 fn learn(
     arguments: &DedupeArguments,
     inputs: &Inputs,
     maker: &Maker,
     stop: &AtomicU8,
-) -> Result<Frequencies, Failure> {
+) -> Result<Lesson, Failure> {
     let threads = threads(arguments);
     let reader = Reader { inputs: &inputs.files, maker, known: 0, threads, passed: Arc::default() };
     let bar = bar("learn", inputs.bytes());
-    let (mut table, mut seen) = (Frequencies::default(), HashSet::<u64, RandomState>::default());
+    let mut lesson = Lesson::default();
     let features = |number: u32, raw: &Raw, about: &About| {
-        let is_counted = number < FIRST || xxh3_64(&number.to_le_bytes()).is_multiple_of(PART);
-        if is_counted && raw.content.is_record() { maker.features(raw, about) } else { Vec::new() }
+        if Lesson::counts(number) && raw.content.is_record() {
+            maker.features(raw, about)
+        } else {
+            Vec::new()
+        }
     };
     let result = reader.each_of(&features, |records| {
         bar.set_position(reader.passed.load(Ordering::Relaxed));
         check(stop).map_err(End::Stopped)?;
-        for (_, set) in records.iter().filter(|(_, set)| !set.is_empty()) {
-            let digest = set.iter().fold(0, |sum, feature| xxh3_64_with_seed(&feature.to_le_bytes(), sum));
-            if seen.insert(digest) {
-                table.add(set);
-            }
-        }
-        if table.documents() == Frequencies::MAX_DOCUMENTS { Err(End::Full) } else { Ok(()) }
+        records.iter().for_each(|(_, set)| lesson.add(set));
+        if lesson.is_full() { Err(End::Full) } else { Ok(()) }
     });
     bar.finish_and_clear();
     match result {
-        Ok(()) | Err(End::Full) => Ok(table),
+        Ok(()) | Err(End::Full) => Ok(lesson),
         Err(End::Stopped(failure)) => Err(failure),
     }
 }

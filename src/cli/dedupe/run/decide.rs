@@ -6,11 +6,11 @@ use indicatif::ProgressBar;
 
 use super::super::super::{Failure, tell};
 use super::super::Clusters;
-use super::super::keep::Keep;
 use super::super::progress::check;
 use super::super::spool::Kind;
 use super::{Run, print_of};
-use lookalike_corpus::{Bounds, Decision, decide_in_rounds, linked, neighbour_counts, visiting_order};
+use lookalike_corpus::{Bounds, Decision};
+use lookalike_dedupe::{Keep, Plan, decide};
 use lookalike_wording::counted;
 
 /// The bytes that a run with `--memory` holds for each record: its kind, its key, its decision, and twice its
@@ -26,42 +26,24 @@ impl Run<'_> {
         let spinner = ProgressBar::new_spinner().with_message("deciding");
         spinner.enable_steady_tick(Duration::from_millis(200));
         let (first, bounds) = (self.against_prints.len(), self.bounds()?);
-        let is_compared = |number: &u32| self.kinds[(number - first) as usize] == Kind::Document;
+        let is_compared = |number: u32| self.kinds[(number - first) as usize] == Kind::Document;
         let print = |number| {
             check(&self.stop)?;
             Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)
         };
-        if self.arguments.keep == Keep::Central {
-            let all = first + self.kinds.len() as u32;
-            let among: Vec<u32> = (first..all).filter(is_compared).collect();
-            let counts = neighbour_counts(&mut self.documents, &among, bounds, print)?;
-            for (number, count) in among.iter().zip(counts) {
-                self.keys[(number - first) as usize] = !u64::from(count);
-            }
-        }
-        let order = visiting_order(&self.keys).into_iter().map(|number| number + first).filter(is_compared);
-        let order: Vec<u32> = (0..first).chain(order).collect();
-        self.keys = Vec::new();
-        let mut decisions = vec![Decision::Kept; first as usize + self.kinds.len()];
-        self.documents.clear();
-        if self.arguments.clusters == Clusters::Linked {
-            let names = linked(&mut self.documents, &order, bounds, print)?;
-            for (number, by) in order.into_iter().zip(names).filter(|(own, by)| own >= &first && by != own) {
-                self.documents.clear();
-                let [own, other] =
-                    [number, by].map(|number| print(number).map(|print| self.documents.push(&print)));
-                let distance = self.documents.distance(own?, other?);
-                decisions[number as usize] = Decision::Dropped { by, distance };
-            }
-        } else {
-            let order = (&order[..], first as usize);
-            let rounds = decide_in_rounds(&mut self.documents, order, bounds, print, &mut decisions)?;
-            if rounds > 1 {
-                tell(&format!("decided in {rounds} rounds, because of --memory"));
-            }
+        let plan = Plan {
+            always: first,
+            is_central: self.arguments.keep == Keep::Central,
+            groups: self.arguments.clusters.into(),
+            bounds,
+        };
+        let keys = std::mem::take(&mut self.keys);
+        let (decisions, rounds) = decide(&mut self.documents, plan, keys, is_compared, print)?;
+        if rounds > 1 {
+            tell(&format!("decided in {rounds} rounds, because of --memory"));
         }
         spinner.finish_and_clear();
-        Ok(decisions.split_off(first as usize))
+        Ok(decisions)
     }
 
     /// The memory for prints and the index, after what is held for each record.

@@ -1,12 +1,22 @@
-//! The keep rules of the command: those of [`KeepRule`], and those that depend on the whole input.
+//! The keep rules of a corpus: those of [`KeepRule`], and those that depend on the whole input.
 
 use std::str::FromStr;
 
 use lookalike_hash::KeepRule;
 
-/// A keep rule.
+/// A keep rule: which of near documents is kept.
+///
+/// ```
+/// use lookalike_dedupe::Keep;
+///
+/// let keep: Keep = "max:votes".parse()?;
+/// assert_eq!(keep.field(), Some("votes"));
+/// assert!(keep.key(Some("12"), "")? < keep.key(Some("9"), "")?);
+/// assert!("best".parse::<Keep>().is_err());
+/// # Ok::<(), String>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Keep {
+pub enum Keep {
     /// By a property of each document. [`KeepRule::First`] is the order of the input, in one pass.
     By(KeepRule),
     /// The sources in this order, and then all others.
@@ -33,10 +43,10 @@ impl FromStr for Keep {
 
 impl Keep {
     /// The order of the input.
-    pub(super) const FIRST: Keep = Keep::By(KeepRule::First);
+    pub const FIRST: Keep = Keep::By(KeepRule::First);
 
     /// The field that the rule reads.
-    pub(super) fn field(&self) -> Option<&str> {
+    pub fn field(&self) -> Option<&str> {
         match self {
             Keep::By(rule) => rule.field(),
             Keep::Source(_) | Keep::Central => None,
@@ -47,7 +57,7 @@ impl Keep {
     ///
     /// # Errors
     /// If the value is not of the kind that the rule compares.
-    pub(super) fn key(&self, value: Option<&str>, text: &str) -> Result<u64, String> {
+    pub fn key(&self, value: Option<&str>, text: &str) -> Result<u64, String> {
         match self {
             Keep::By(rule) => {
                 let characters = if *rule == KeepRule::Longest { text.chars().count() as u64 } else { 0 };

@@ -1,0 +1,118 @@
+//! Deduplication of texts against its definition: a quadratic loop over their hashes.
+
+use super::*;
+use crate::Keep;
+use lookalike_hash::Hash;
+
+/// Texts of a few subjects in two languages, many of them copies with a changed word.
+fn texts(count: usize) -> Vec<String> {
+    let mut random = fastrand::Rng::with_seed(7);
+    let subjects = ["ferry", "library", "harbour", "festival", "地铁线路", "图书馆", "读者", "周末"];
+    let mut made: Vec<String> = Vec::new();
+    for number in 0..count {
+        let earlier = (number > 0 && random.u8(..3) == 0).then(|| made[random.usize(..number)].clone());
+        made.push(match earlier {
+            Some(earlier) if random.bool() => earlier,
+            Some(earlier) => format!("{earlier} {}", random.choice(subjects).unwrap_or_default()),
+            None if random.u8(..20) == 0 => "。".to_owned(),
+            None => (0..40)
+                .map(|_| format!("{}{} ", random.choice(subjects).unwrap_or_default(), random.u8(..)))
+                .collect(),
+        });
+    }
+    made
+}
+
+/// The definition: texts are visited in an order, and each is kept unless a kept one is within k.
+fn expected(texts: &[&str], order: &[usize], k: u32) -> (Vec<u32>, Vec<(u32, u32, u32)>) {
+    let profile = Profile::named("copies-64").unwrap();
+    let made: Vec<_> = texts.iter().map(|text| profile.fingerprint(text)).collect();
+    let (mut kept, mut compared, mut dropped): (Vec<u32>, Vec<(u32, Hash)>, _) = (vec![], vec![], vec![]);
+    for number in order {
+        let own = made[*number];
+        let near = compared.iter().map(|(by, hash)| (own.hash.distance(*hash).unwrap(), *by)).min();
+        let number = *number as u32;
+        match near.filter(|(distance, _)| *distance <= k && own.status != Status::Empty) {
+            Some((distance, by)) => dropped.push((number, by, distance)),
+            None => {
+                kept.push(number);
+                compared.extend((own.status != Status::Empty).then_some((number, own.hash)));
+            }
+        }
+    }
+    kept.sort_unstable();
+    dropped.sort_unstable();
+    (kept, dropped)
+}
+
+fn found(result: &Deduped) -> (Vec<u32>, Vec<(u32, u32, u32)>) {
+    (result.kept.clone(), result.dropped.iter().map(|own| (own.number, own.by, own.distance)).collect())
+}
+
+#[test]
+fn texts_are_kept_as_the_definition_says_for_any_number_of_threads() {
+    let texts = texts(600);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let in_order: Vec<usize> = (0..texts.len()).collect();
+    let mut longest = in_order.clone();
+    longest.sort_by_key(|number| std::cmp::Reverse(texts[*number].chars().count()));
+    let keep: Keep = "longest".parse().unwrap();
+    let keys: Vec<u64> = texts.iter().map(|text| keep.key(None, text).unwrap()).collect();
+    for threads in [1, 2, 5] {
+        for k in [0, 3, 9] {
+            let options = Options {
+                profile: Profile::named("copies-64").unwrap(),
+                radius: Radius::Distance(k),
+                threads,
+                ..Options::default()
+            };
+            let run = |keys: &[u64]| dedupe(&texts, keys, &options, &Watch::default()).unwrap();
+            let (first, best) = (run(&[]), run(&keys));
+            assert!(first.dropped.len() > 50 && first.without_features > 0);
+            assert!(first.dropped.iter().any(|own| own.is_exact));
+            assert!(first.dropped.iter().all(|own| !own.is_exact || own.distance == 0));
+            assert_eq!(found(&first), expected(&texts, &in_order, k));
+            assert_eq!(found(&best), expected(&texts, &longest, k));
+        }
+    }
+}
+
+#[test]
+fn learned_weights_are_the_same_for_any_number_of_threads() {
+    let texts = texts(1_500);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let run = |threads, groups, is_central| {
+        let options = Options { threads, groups, is_central, check: Some(0.2), ..Options::default() };
+        dedupe(&texts, &[], &options, &Watch::default()).unwrap()
+    };
+    let one = run(1, Groups::Greedy, false);
+    let table = one.weights.as_ref().unwrap();
+    assert!(table.documents() > Lesson::LEAST && !one.dropped.is_empty());
+    assert_eq!(one.k, Options::default().profile.weighted_k());
+    assert!(one.dropped.iter().all(|own| own.similarity.is_some_and(|share| (0.0..=1.0).contains(&share))));
+    for (groups, is_central) in [(Groups::Greedy, false), (Groups::Linked, false), (Groups::Greedy, true)] {
+        let [one, three] = [1, 3].map(|threads| run(threads, groups, is_central));
+        assert_eq!(one.weights.as_ref().unwrap().digest(), three.weights.as_ref().unwrap().digest());
+        assert_eq!((one.kept, one.dropped), (three.kept, three.dropped));
+    }
+    let given =
+        Options { weights: Weights::Table(Arc::clone(table)), check: Some(0.2), ..Options::default() };
+    let again = dedupe(&texts, &[], &given, &Watch::default()).unwrap();
+    assert_eq!((again.kept, again.dropped), (one.kept, one.dropped));
+}
+
+#[test]
+fn options_that_do_not_suit_are_refused() {
+    let error =
+        |options: Options| dedupe(&["text"], &[], &options, &Watch::default()).unwrap_err().to_string();
+    let of = |name: &str| Options { profile: Profile::named(name).unwrap(), ..Options::default() };
+    assert!(error(Options { weights: Weights::Learned, ..Options::default() }).contains("at least 100"));
+    assert!(error(Options { weights: Weights::Learned, ..of("copies-64") }).contains("minhash-copies"));
+    assert!(error(Options { check: Some(2.0), ..Options::default() }).contains("0 to 1"));
+    assert!(error(Options { radius: Radius::Distance(129), ..of("copies-128") }).contains("128"));
+    assert!(error(of("hashes-64")).contains("takes no text"));
+    let watch = Watch::default();
+    watch.stop();
+    let stopped = dedupe(&["text"], &[], &Options::default(), &watch).unwrap_err();
+    assert!(matches!(stopped, DedupeError::Stopped(Stopped)));
+}

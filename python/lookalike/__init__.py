@@ -1,0 +1,40 @@
+"""Near-duplicates of texts: fingerprints, an exact index, and deduplication of data frames.
+
+>>> import lookalike as la
+>>> text = ("The harbour ferry will run every twenty minutes during the summer festival, the city council "
+...         "said on Tuesday. Extra boats have been hired from a neighbouring town.")
+>>> result = la.dedupe([text, "The library is open until ten.", text.replace("Tuesday", "Friday")])
+>>> len(result.kept), [row["replaced_by"] for row in result.dropped]
+(2, [0])
+
+`fingerprint` makes hashes of texts and `Index` finds near ones. `dedupe` removes near-duplicates of a list, a
+frame or a data set, and `NearMap` refuses those of texts that arrive one after the other. `compare` says why
+two texts match. `Client` asks a server. Results are those of the server and of the command, bit for bit.
+"""
+
+from ._dedupe import Deduplicated, dedupe
+from ._lookalike import (
+    Comparison,
+    Hashes,
+    Index,
+    Near,
+    NearMap,
+    Profile,
+    compare,
+    fingerprint,
+    profiles,
+)
+
+__all__ = [
+    "Comparison",
+    "Deduplicated",
+    "Hashes",
+    "Index",
+    "Near",
+    "NearMap",
+    "Profile",
+    "compare",
+    "dedupe",
+    "fingerprint",
+    "profiles",
+]

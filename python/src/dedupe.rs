@@ -1,0 +1,198 @@
+//! The decisions behind `lookalike.dedupe`. Frames are taken apart and put together in Python
+//! (`lookalike/_dedupe.py`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+use super::arguments::{profile, threads, wrong};
+use super::texts::Texts;
+use super::work::interruptible;
+use lookalike_dedupe::{
+    DedupeError, Deduped, Groups, Keep, Options, Radius, RadiusError, Watch, Weights, dedupe,
+};
+use lookalike_hash::KeepRule;
+use lookalike_text::features::Frequencies;
+
+/// Which rows are kept, and what replaces the others. All lists of dropped rows have one order.
+#[pyclass(frozen, module = "lookalike._lookalike")]
+pub(crate) struct Decisions {
+    /// The rows that are kept, ascending.
+    #[pyo3(get)]
+    kept: Vec<u32>,
+    /// The rows that are dropped, ascending.
+    #[pyo3(get)]
+    dropped: Vec<u32>,
+    /// The row that replaces each of them.
+    #[pyo3(get)]
+    replaced_by: Vec<u32>,
+    /// The distance to it.
+    #[pyo3(get)]
+    distance: Vec<u32>,
+    /// The estimated similarity, 0 to 1; None if the profile makes hashes.
+    #[pyo3(get)]
+    similarity: Option<Vec<f64>>,
+    /// Whether both texts are equal.
+    #[pyo3(get)]
+    exact: Vec<bool>,
+    /// The largest distance of near texts.
+    #[pyo3(get)]
+    k: u32,
+    /// How many kept texts have no features.
+    #[pyo3(get)]
+    without_features: u32,
+    /// How many texts are short for the profile.
+    #[pyo3(get)]
+    short: u32,
+    /// How many texts taught the weights; None without weights.
+    #[pyo3(get)]
+    taught_by: Option<u32>,
+    /// The table of weights, as a file has it; None without weights.
+    weights: Option<Arc<Frequencies>>,
+}
+
+#[pymethods]
+impl Decisions {
+    /// Writes the weights into a file, as the command does with --save-weights.
+    fn save_weights(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let Some(weights) = self.weights.clone() else {
+            return Err(wrong("weights", "this result has none to save: its texts taught none"));
+        };
+        py.detach(|| fs::write(&path, weights.to_bytes())).map_err(|error| failed(&path, &error))
+    }
+}
+
+/// Decides about the rows of several columns of texts, one after the other. `values` are those of the field
+/// of the keep rule.
+#[pyfunction]
+#[pyo3(signature = (
+    columns, values, *, argument, keep, profile, k, threshold, check, weights, clusters, threads, progress
+))]
+#[allow(clippy::too_many_arguments, reason = "each is an argument of lookalike.dedupe")]
+pub(crate) fn decide(
+    py: Python<'_>,
+    columns: Vec<Bound<'_, PyAny>>,
+    values: Option<Vec<Option<String>>>,
+    argument: &str,
+    keep: &str,
+    profile: &str,
+    k: Option<u32>,
+    threshold: Option<f64>,
+    check: Option<f64>,
+    weights: Option<&str>,
+    clusters: &str,
+    threads: Option<usize>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Decisions> {
+    let rule = rule(keep)?;
+    let options = Options {
+        profile: self::profile(profile)?,
+        radius: radius(k, threshold)?,
+        check,
+        weights: table(weights)?,
+        groups: groups(clusters)?,
+        is_central: rule == Keep::Central,
+        threads: self::threads(threads)?,
+    };
+    let held: Vec<Texts<'_>> =
+        columns.iter().map(|column| Texts::of(argument, column)).collect::<PyResult<_>>()?;
+    let mut texts = Vec::new();
+    held.iter().try_for_each(|held| held.append_to(argument, &mut texts))?;
+    let (texts, watch) = (&texts[..], &Watch::default());
+    let keys = keys(&rule, keep, values.as_deref(), texts)?;
+    let work = || dedupe(texts, &keys, &options, watch);
+    let result = interruptible(py, watch, progress.as_ref(), work)?;
+    result.map(decisions).map_err(|error| refused(&error))
+}
+
+fn decisions(result: Deduped) -> Decisions {
+    let Deduped { kept, dropped, without_features, short, k, weights } = result;
+    Decisions {
+        kept,
+        dropped: dropped.iter().map(|own| own.number).collect(),
+        replaced_by: dropped.iter().map(|own| own.by).collect(),
+        distance: dropped.iter().map(|own| own.distance).collect(),
+        similarity: dropped.iter().map(|own| own.similarity).collect::<Option<Vec<f64>>>(),
+        exact: dropped.iter().map(|own| own.is_exact).collect(),
+        k,
+        without_features,
+        short,
+        taught_by: weights.as_ref().map(|table| table.documents()),
+        weights,
+    }
+}
+
+fn rule(keep: &str) -> PyResult<Keep> {
+    match keep.parse::<Keep>().map_err(|why| wrong("keep", why))? {
+        Keep::Source(_) => {
+            let why = "rows of a frame have no source file: number your sources in a column, and keep \
+                       \"min:COLUMN\"";
+            Err(wrong("keep", why))
+        }
+        rule => Ok(rule),
+    }
+}
+
+/// The keys of the rule; none if rows are visited in their order.
+fn keys(rule: &Keep, keep: &str, values: Option<&[Option<String>]>, texts: &[&str]) -> PyResult<Vec<u64>> {
+    if *rule == Keep::FIRST || *rule == Keep::Central {
+        return Ok(Vec::new());
+    }
+    if *rule != Keep::By(KeepRule::Longest) && values.is_none_or(|values| values.len() != texts.len()) {
+        return Err(wrong("keep", format!("{keep:?} needs a value for each text")));
+    }
+    let key = |(row, text): (usize, &&str)| {
+        let value = values.and_then(|values| values[row].as_deref());
+        rule.key(value, text).map_err(|why| wrong("keep", format!("{keep}: row {row}: {why}")))
+    };
+    texts.iter().enumerate().map(key).collect()
+}
+
+fn radius(k: Option<u32>, threshold: Option<f64>) -> PyResult<Radius> {
+    match (k, threshold) {
+        (Some(_), Some(_)) => Err(wrong("threshold", "k says the same as a distance: give only one of them")),
+        (Some(k), None) => Ok(Radius::Distance(k)),
+        (None, Some(threshold)) => Ok(Radius::Similarity(threshold)),
+        (None, None) => Ok(Radius::OfProfile),
+    }
+}
+
+fn groups(clusters: &str) -> PyResult<Groups> {
+    match clusters {
+        "greedy" => Ok(Groups::Greedy),
+        "linked" => Ok(Groups::Linked),
+        _ => Err(wrong("clusters", format!("{clusters:?} is none of greedy, linked"))),
+    }
+}
+
+fn table(weights: Option<&str>) -> PyResult<Weights> {
+    match weights {
+        None => Ok(Weights::IfTaught),
+        Some("learned") => Ok(Weights::Learned),
+        Some("none") => Ok(Weights::None),
+        Some(path) => {
+            let bytes = fs::read(path).map_err(|error| failed(Path::new(path), &error))?;
+            let table = Frequencies::from_bytes(&bytes);
+            Ok(Weights::Table(Arc::new(table.map_err(|error| wrong("weights", format!("{path}: {error}")))?)))
+        }
+    }
+}
+
+fn refused(error: &DedupeError) -> PyErr {
+    let argument = match error {
+        DedupeError::Radius(RadiusError::TooFar { .. }) => "k",
+        DedupeError::Radius(_) => "threshold",
+        DedupeError::TakesNoTexts(_) => "profile",
+        DedupeError::Check => "check",
+        DedupeError::TakesNoWeights { .. } | DedupeError::TooFew { .. } => "weights",
+        DedupeError::TooMany(_) | DedupeError::Stopped(_) => "data",
+    };
+    wrong(argument, error)
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> PyErr {
+    PyOSError::new_err(format!("weights: {}: {error}", path.display()))
+}

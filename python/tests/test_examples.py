@@ -1,0 +1,49 @@
+"""Every example in a docstring and in docs/python.md is run, and every public name has one."""
+
+import doctest
+import inspect
+import sys
+
+import pytest
+from conftest import REPOSITORY
+
+import lookalike as la
+
+
+def documented():
+    """Everything public, with its name."""
+    yield "lookalike", la
+    for name in la.__all__:
+        own = getattr(la, name)
+        yield name, own
+        if inspect.isclass(own):
+            for member, value in vars(own).items():
+                if not member.startswith("_") and callable(getattr(value, "__func__", value)):
+                    yield f"{name}.{member}", getattr(own, member)
+
+
+@pytest.mark.parametrize(("name", "own"), [pytest.param(*named, id=named[0]) for named in documented()])
+def test_examples_run(name, own):
+    # The text of an error of the operating system differs between systems, not its kind.
+    flags = doctest.ELLIPSIS | (0 if sys.platform == "linux" else doctest.IGNORE_EXCEPTION_DETAIL)
+    own_doc = inspect.getdoc(own)
+    assert own_doc, f"{name} has no docstring"
+    example = doctest.DocTestParser().get_doctest(own_doc, {}, name, None, 0)
+    is_error = inspect.isclass(own) and issubclass(own, Exception)
+    assert example.examples or is_error, f"{name} has no example"
+    assert doctest.DocTestRunner(optionflags=flags).run(example).failed == 0
+
+
+def blocks() -> list[str]:
+    """The examples of docs/python.md."""
+    text = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
+    return [block.split("```")[0] for block in text.split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("block", blocks(), ids=range(len(blocks())))
+def test_examples_of_the_document_run(block):
+    exec(block, {"frame": {"text": ["a text", "another text"]}})
+
+
+def test_the_document_has_examples():
+    assert len(blocks()) > 5
