@@ -12,6 +12,18 @@ frame or a data set, and `NearMap` refuses those of texts that arrive one after 
 two texts match. `Client` asks a server. Results are those of the server and of the command, bit for bit.
 """
 
+from ._client import (
+    Busy,
+    Client,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    ServerError,
+    ServerFailed,
+    Unauthorized,
+    Unreachable,
+)
 from ._dedupe import Deduplicated, dedupe
 from ._lookalike import (
     Comparison,
@@ -26,15 +38,29 @@ from ._lookalike import (
 )
 
 __all__ = [
+    "Busy",
+    "Client",
     "Comparison",
+    "Conflict",
     "Deduplicated",
+    "Forbidden",
     "Hashes",
     "Index",
+    "InvalidRequest",
     "Near",
     "NearMap",
+    "NotFound",
     "Profile",
+    "ServerError",
+    "ServerFailed",
+    "Unauthorized",
+    "Unreachable",
     "compare",
     "dedupe",
     "fingerprint",
     "profiles",
 ]
+
+# In messages an error has the name that programs use.
+for _error in (ServerError, *ServerError.__subclasses__()):
+    _error.__module__ = __name__

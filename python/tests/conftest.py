@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# The command refuses variables of its name that it does not know.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("LOOKALIKE_")}
 DATA = REPOSITORY.parent / "shared" / "data"
 
 WORDS = {
@@ -50,13 +52,17 @@ def texts() -> list[str]:
 @pytest.fixture(scope="session")
 def command() -> Callable[..., str]:
     """Runs the command `lookalike` with these arguments, and returns what it prints."""
-    path = os.environ.get("LOOKALIKE_BINARY")
+    path = os.environ.get("LOOKALIKE_TEST_BINARY")
     if not path:
-        pytest.skip("LOOKALIKE_BINARY is not set: it names the command that results are compared with")
+        pytest.skip("LOOKALIKE_TEST_BINARY is not set: it names the command that results are compared with")
 
     def run(*arguments: object, input: str | None = None) -> str:
         done = subprocess.run(
-            [path, *map(str, arguments)], capture_output=True, input=input, encoding="utf-8"
+            [path, *map(str, arguments)],
+            capture_output=True,
+            input=input,
+            encoding="utf-8",
+            env=ENVIRONMENT,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

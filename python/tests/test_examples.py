@@ -16,14 +16,15 @@ def documented():
     for name in la.__all__:
         own = getattr(la, name)
         yield name, own
-        if inspect.isclass(own):
+        # Examples of the client need a server, and run in test_client.py.
+        if inspect.isclass(own) and own is not la.Client:
             for member, value in vars(own).items():
                 if not member.startswith("_") and callable(getattr(value, "__func__", value)):
                     yield f"{name}.{member}", getattr(own, member)
 
 
-@pytest.mark.parametrize(("name", "own"), [pytest.param(*named, id=named[0]) for named in documented()])
-def test_examples_run(name, own):
+def run_examples(name, own):
+    """Runs the examples of a docstring, which has some unless it is that of an error."""
     # The text of an error of the operating system differs between systems, not its kind.
     flags = doctest.ELLIPSIS | (0 if sys.platform == "linux" else doctest.IGNORE_EXCEPTION_DETAIL)
     own_doc = inspect.getdoc(own)
@@ -34,16 +35,25 @@ def test_examples_run(name, own):
     assert doctest.DocTestRunner(optionflags=flags).run(example).failed == 0
 
 
+@pytest.mark.parametrize(("name", "own"), [pytest.param(*named, id=named[0]) for named in documented()])
+def test_examples_run(name, own):
+    run_examples(name, own)
+
+
 def blocks() -> list[str]:
     """The examples of docs/python.md."""
     text = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
     return [block.split("```")[0] for block in text.split("```python\n")[1:]]
 
 
-@pytest.mark.parametrize("block", blocks(), ids=range(len(blocks())))
+# Those with a client need a server, and run in test_client.py.
+WITHOUT_SERVER = [block for block in blocks() if "Client(" not in block]
+
+
+@pytest.mark.parametrize("block", WITHOUT_SERVER, ids=range(len(WITHOUT_SERVER)))
 def test_examples_of_the_document_run(block):
     exec(block, {"frame": {"text": ["a text", "another text"]}})
 
 
 def test_the_document_has_examples():
-    assert len(blocks()) > 5
+    assert len(WITHOUT_SERVER) > 5 and len(blocks()) > len(WITHOUT_SERVER)

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         match lines.insert_if_novel(number, &line, ())? {
             None => writeln!(io::stdout(), "{line}")?,
             Some(near) => {
-                eprintln!("line {number} resembles line {}, at distance {}", near.id, near.distance)
+                eprintln!("line {number} resembles line {}, at distance {}", near.id, near.distance);
             }
         }
     }

@@ -328,8 +328,8 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    use super::super::keep::Keep;
     use super::*;
+    use lookalike_dedupe::Keep;
     use lookalike_text::fingerprint::Profile;
 
     fn maker() -> Maker {
