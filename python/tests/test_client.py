@@ -44,9 +44,9 @@ def serve(folder: Path):
     until = time.monotonic() + 30
     while time.monotonic() < until and server.poll() is None:
         try:
-            la.Client(url).request("GET", "/livez")
+            la.Client(url).request("GET", "/readyz")
             return server, url
-        except la.Unreachable:
+        except (la.Unreachable, la.Busy):
             time.sleep(0.05)
     server.kill()
     server.wait()

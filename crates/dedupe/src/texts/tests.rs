@@ -32,13 +32,12 @@ fn expected(texts: &[&str], order: &[usize], k: u32) -> (Vec<u32>, Vec<(u32, u32
         let own = made[*number];
         let near = compared.iter().map(|(by, hash)| (own.hash.distance(*hash).unwrap(), *by)).min();
         let number = *number as u32;
-        match near.filter(|(distance, _)| *distance <= k && own.status != Status::Empty) {
-            Some((distance, by)) => dropped.push((number, by, distance)),
-            None => {
-                kept.push(number);
-                compared.extend((own.status != Status::Empty).then_some((number, own.hash)));
-            }
+        if let Some((distance, by)) = near.filter(|near| near.0 <= k && own.status != Status::Empty) {
+            dropped.push((number, by, distance));
+            continue;
         }
+        kept.push(number);
+        compared.extend((own.status != Status::Empty).then_some((number, own.hash)));
     }
     kept.sort_unstable();
     dropped.sort_unstable();
