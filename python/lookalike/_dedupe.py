@@ -13,14 +13,14 @@ from os import PathLike, fspath
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from . import _frames
-from ._lookalike import Decisions, decide
+from ._lookalike import Weights, decide
 
 K = TypeVar("K")
 D = TypeVar("D")
 F = TypeVar("F")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Deduplicated(Generic[K, D]):
     """Data without near-duplicates, and the near-duplicates.
 
@@ -46,9 +46,16 @@ class Deduplicated(Generic[K, D]):
     """How many kept texts have no words, so that they were compared with nothing."""
     short: int
     """How many texts are so short for the profile that a copy with one changed word may be missed."""
-    taught_by: int | None
-    """How many different texts taught the weights of features; None if there are no weights."""
-    _decisions: Decisions
+    _weights: Weights | None
+
+    @property
+    def taught_by(self) -> int | None:
+        """How many different texts taught the weights of features; None if there are no weights."""
+        return None if self._weights is None else self._weights.documents
+
+    def __repr__(self) -> str:
+        kept, dropped = len(self.kept_rows), len(self.dropped_rows)
+        return f"<lookalike.Deduplicated: {kept} rows kept, {dropped} dropped, k={self.k}>"
 
     def save_weights(self, path: str | PathLike[str]) -> None:
         """Writes the learned weights into a file, so that other runs compare texts alike.
@@ -62,7 +69,9 @@ class Deduplicated(Generic[K, D]):
             ...
         ValueError: weights: this result has none to save: its texts taught none
         """
-        self._decisions.save_weights(fspath(path))
+        if self._weights is None:
+            raise ValueError("weights: this result has none to save: its texts taught none")
+        self._weights.save(fspath(path))
 
 
 @overload
@@ -213,8 +222,7 @@ def dedupe(
         k=decisions.k,
         without_features=decisions.without_features,
         short=decisions.short,
-        taught_by=decisions.taught_by,
-        _decisions=decisions,
+        _weights=decisions.weights,
     )
 
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use super::arguments::{profile, threads, wrong};
 use super::texts::Texts;
@@ -47,21 +48,38 @@ pub(crate) struct Decisions {
     /// How many texts are short for the profile.
     #[pyo3(get)]
     short: u32,
-    /// How many texts taught the weights; None without weights.
+    /// The weights of features; None without weights.
     #[pyo3(get)]
-    taught_by: Option<u32>,
-    /// The table of weights, as a file has it; None without weights.
-    weights: Option<Arc<Frequencies>>,
+    weights: Option<Py<Learned>>,
 }
 
+/// Weights of features that texts taught.
+#[pyclass(frozen, module = "lookalike._lookalike", name = "Weights")]
+pub(crate) struct Learned(Arc<Frequencies>);
+
 #[pymethods]
-impl Decisions {
-    /// Writes the weights into a file, as the command does with --save-weights.
-    fn save_weights(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let Some(weights) = self.weights.clone() else {
-            return Err(wrong("weights", "this result has none to save: its texts taught none"));
-        };
-        py.detach(|| fs::write(&path, weights.to_bytes())).map_err(|error| failed(&path, &error))
+impl Learned {
+    /// How many different texts taught them.
+    #[getter]
+    fn documents(&self) -> u32 {
+        self.0.documents()
+    }
+
+    /// Writes them into a file, as the command does with --save-weights.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        py.detach(|| fs::write(&path, self.0.to_bytes())).map_err(|error| failed(&path, &error))
+    }
+
+    /// Rebuilds pickled weights.
+    #[staticmethod]
+    fn _of_bytes(data: &[u8]) -> PyResult<Learned> {
+        let table = Frequencies::from_bytes(data).map_err(|error| wrong("weights", error))?;
+        Ok(Learned(Arc::new(table)))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
+        let restore = py.get_type::<Learned>().getattr("_of_bytes")?;
+        Ok((restore, (PyBytes::new(py, &self.0.to_bytes()),)))
     }
 }
 
@@ -105,12 +123,12 @@ pub(crate) fn decide(
     let keys = keys(&rule, keep, values.as_deref(), texts)?;
     let work = || dedupe(texts, &keys, &options, watch);
     let result = interruptible(py, watch, progress.as_ref(), work)?;
-    result.map(decisions).map_err(|error| refused(&error))
+    decisions(py, result.map_err(|error| refused(&error))?)
 }
 
-fn decisions(result: Deduped) -> Decisions {
+fn decisions(py: Python<'_>, result: Deduped) -> PyResult<Decisions> {
     let Deduped { kept, dropped, without_features, short, k, weights } = result;
-    Decisions {
+    Ok(Decisions {
         kept,
         dropped: dropped.iter().map(|own| own.number).collect(),
         replaced_by: dropped.iter().map(|own| own.by).collect(),
@@ -120,9 +138,8 @@ fn decisions(result: Deduped) -> Decisions {
         k,
         without_features,
         short,
-        taught_by: weights.as_ref().map(|table| table.documents()),
-        weights,
-    }
+        weights: weights.map(|table| Py::new(py, Learned(table))).transpose()?,
+    })
 }
 
 fn rule(keep: &str) -> PyResult<Keep> {

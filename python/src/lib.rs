@@ -32,7 +32,7 @@ mod _lookalike {
     #[pymodule_export]
     use super::compare::{Comparison, compare};
     #[pymodule_export]
-    use super::dedupe::{Decisions, decide};
+    use super::dedupe::{Decisions, Learned, decide};
     #[pymodule_export]
     use super::fingerprint::fingerprint;
     #[pymodule_export]

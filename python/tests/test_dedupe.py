@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -93,6 +94,11 @@ def test_saved_weights_are_those_of_the_command(command, texts, tmp_path):
     result.save_weights(tmp_path / "ours")
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
     assert result.taught_by and result.taught_by > 100
+    copied = pickle.loads(pickle.dumps(result))
+    copied.save_weights(tmp_path / "copied")
+    assert (tmp_path / "copied").read_bytes() == (tmp_path / "theirs").read_bytes()
+    assert (copied.kept, copied.dropped, copied.k) == (result.kept, result.dropped, result.k)
+    assert repr(copied) == repr(result) and f"{len(result.kept)} rows kept" in repr(result)
     again = la.dedupe(texts, weights=tmp_path / "theirs")
     assert again.kept_rows == result.kept_rows and again.dropped == result.dropped
 

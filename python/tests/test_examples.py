@@ -1,4 +1,4 @@
-"""Every example in a docstring and in docs/python.md is run, and every public name has one."""
+"""Every example in a docstring and in a document is run, and every public name has one."""
 
 import doctest
 import inspect
@@ -41,9 +41,12 @@ def test_examples_run(name, own):
 
 
 def blocks() -> list[str]:
-    """The examples of docs/python.md."""
-    text = (REPOSITORY / "docs" / "python.md").read_text(encoding="utf-8")
-    return [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    """The examples of the documents."""
+    documents = [REPOSITORY / name for name in ("docs/python.md", "python/README.md", "README.md")]
+    parts = [
+        part for path in documents for part in path.read_text(encoding="utf-8").split("```python\n")[1:]
+    ]
+    return [part.split("```")[0] for part in parts]
 
 
 # Those with a client need a server, and run in test_client.py.
@@ -51,9 +54,9 @@ WITHOUT_SERVER = [block for block in blocks() if "Client(" not in block]
 
 
 @pytest.mark.parametrize("block", WITHOUT_SERVER, ids=range(len(WITHOUT_SERVER)))
-def test_examples_of_the_document_run(block):
+def test_examples_of_the_documents_run(block):
     exec(block, {"frame": {"text": ["a text", "another text"]}})
 
 
-def test_the_document_has_examples():
+def test_the_documents_have_examples():
     assert len(WITHOUT_SERVER) > 5 and len(blocks()) > len(WITHOUT_SERVER)
