@@ -78,6 +78,11 @@ impl Kept {
     /// Visits documents in this order, as [`Kept::visit`] does with one after the other, on `threads` threads
     /// (at least one).
     pub fn visit_all(&mut self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Decision> {
+        // Whether an element of a set counts depends on how many of all kept documents have it, so that the
+        // documents of a batch cannot be compared apart from the others.
+        if documents.shape().1.is_some_and(|shape| shape.is_set) {
+            return numbers.iter().map(|number| self.visit(documents, *number)).collect();
+        }
         let mut decisions = Vec::with_capacity(numbers.len());
         for numbers in numbers.chunks(BATCH) {
             let decided = self.visit_batch(documents, numbers, threads, |_, nearest| nearest.is_none());

@@ -211,3 +211,25 @@ fn signatures_that_share_a_band_are_kept_as_defined() {
     let dropped = decisions.iter().filter(|decision| **decision != Decision::Kept).count();
     assert!((100..380).contains(&dropped), "{dropped}");
 }
+
+/// Sets that have one element in common, and one of their own; the last one has also that of the one before.
+#[test]
+fn sets_are_decided_alike_in_batches_of_any_size() {
+    let shape = SignatureShape { cells: 3, cell_bytes: 1, bands: 3, rows: 1, is_set: true };
+    let sets: Vec<[u8; 3]> =
+        (0..4 * BATCH as u8 - 1).map(|number| [1, 2 * number + 10, 2 * number + 11]).collect();
+    let near = [1, sets[sets.len() - 1][1], 9];
+    let mut documents = Documents::new(Width::Bits128, Some(shape), 1, None);
+    for (number, set) in (0..).zip(sets.iter().chain([&near])) {
+        let (hash, signature) = (Hash::from_u128(number), set.to_vec());
+        documents.push(&Print { hash, signature, sketch: Vec::new() });
+    }
+    assert!(sets.len() > SignatureShape::MAX_SHARED);
+    let numbers: Vec<u32> = (0..documents.len()).collect();
+    let expected = vec![Decision::Kept; numbers.len()];
+    for size in [1, 2, BATCH, numbers.len()] {
+        let mut kept = Kept::none_of(&documents);
+        let decided = numbers.chunks(size).flat_map(|numbers| kept.visit_all(&documents, numbers, 2));
+        assert_eq!(decided.collect::<Vec<_>>(), expected, "batches of {size}");
+    }
+}
