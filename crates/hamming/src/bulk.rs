@@ -12,14 +12,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::block::{Block, Filed, KEY_BITS};
-use super::buckets::Buckets;
-use super::layout::{Kind, Layout, Tables, Thresholds};
+use super::bins::{Bins, RACK_BITS, RACKS, Rack};
+use super::block::{Block, Filed};
 use super::progress::Progress;
-use super::segment::Segment;
-use super::shard::{SHARD_BITS, Shape, Shard};
 use super::sharded::Index;
-use super::table::{Table, depth_for, staggered};
+use super::tables::Tables;
 
 /// Ascending hashes in runs: each run ascends, and its first hash is larger than the last hash of the
 /// previous run.
@@ -62,28 +59,25 @@ impl<W: Filed> Index<W> {
     /// # Errors
     /// [`BadRun`] if a run does not fulfil [`Runs`].
     pub fn built(runs: &dyn Runs<W>, threads: usize, progress: &Progress) -> Result<Index<W>, BadRun> {
-        Index::built_from(Thresholds::MEASURED, runs, threads, progress)
+        Index::built_with(W::LIMIT, runs, threads, progress)
     }
 
-    fn built_from(
-        thresholds: Thresholds,
+    fn built_with(
+        limit: usize,
         runs: &dyn Runs<W>,
         threads: usize,
         progress: &Progress,
     ) -> Result<Index<W>, BadRun> {
         let count: usize = (0..runs.runs()).map(|run| runs.hashes(run)).sum();
-        let kind = Kind::suited(W::WIDTH, count, thresholds);
-        let depth = if kind.is_in_buckets() { SHARD_BITS } else { depth_for(count) };
-        let builder = Builder { kind, runs, count, depth, threads: threads.max(1), progress };
-        Ok(Index::of_layout(builder.layout()?, count))
+        let builder = Builder { runs, count, limit, threads: threads.max(1), progress };
+        Ok(Index::of_tables(builder.tables()?, count))
     }
 }
 
 struct Builder<'a, W> {
-    kind: Kind,
     runs: &'a dyn Runs<W>,
     count: usize,
-    depth: u32,
+    limit: usize,
     threads: usize,
     progress: &'a Progress,
 }
@@ -104,44 +98,19 @@ struct Partitioned<W> {
 }
 
 impl<W: Filed> Builder<'_, W> {
-    fn layout(&self) -> Result<Layout<W>, BadRun> {
+    fn tables(&self) -> Result<Tables<W>, BadRun> {
         if self.count == 0 {
-            return Ok(Layout::new(self.kind, 0));
+            return Ok(Tables::new(self.limit));
         }
-        let (kind, fill) = (self.kind, self.kind.fill());
-        let tables = if kind.is_in_buckets() {
-            let build = |block, hashes: &[W], _| {
-                let shape = Shape::suited::<W>(block, hashes.len());
-                Shard::built(block, shape, hashes)
-            };
-            Tables::Buckets(
-                self.tables(build, |block, shards| Buckets::of_shards(block, shards.into_iter()))?,
-            )
-        } else {
-            let build = |block, hashes: &[W], number| {
-                Segment::built(block, KEY_BITS - self.depth, hashes, staggered(fill, number))
-            };
-            let join = |block, segments: Vec<_>| Table::of_segments(block, self.depth, segments.into_iter());
-            Tables::Segments(self.tables(build, join)?)
-        };
-        Ok(Layout { kind, tables })
-    }
-
-    /// The tables. `build` makes the parts of a table, and `join` makes the table.
-    fn tables<P: Send, T>(
-        &self,
-        build: impl Fn(Block, &[W], usize) -> P + Sync,
-        join: impl Fn(Block, Vec<P>) -> T,
-    ) -> Result<Box<[T]>, BadRun> {
         let counted = self.counted()?;
         let edges: Vec<(W, W)> = counted.iter().flat_map(|counted| counted.edges.iter().copied()).collect();
         if let Some(before) = edges.windows(2).position(|pair| pair[0].1 >= pair[1].0) {
             return Err(BadRun(before + 1));
         }
-        let blocks = self.kind.blocks();
-        let (top, others) = (blocks[blocks.len() - 1], &blocks[..blocks.len() - 1]);
+        let join = |block, racks: Vec<Rack<W>>| Bins::of_racks(block, self.limit, racks.into_iter());
+        let (top, others) = (W::BLOCKS[W::BLOCKS.len() - 1], &W::BLOCKS[..W::BLOCKS.len() - 1]);
         let mut buffers: Vec<Vec<W>> = counted.iter().map(|_| Vec::new()).collect();
-        let mut tables = Vec::with_capacity(blocks.len());
+        let mut tables = Vec::with_capacity(W::BLOCKS.len());
         for (number, block) in others.iter().enumerate() {
             let partitioned = self.partitioned(*block, &counted, number, buffers)?;
             let read = |part: usize, hashes: &mut Vec<W>| {
@@ -149,13 +118,13 @@ impl<W: Filed> Builder<'_, W> {
                     hashes.extend_from_slice(&partitioned[starts[part]..starts[part + 1]]);
                 }
             };
-            tables.push(join(*block, self.parts(read, |hashes, part| build(*block, hashes, part))));
+            tables.push(join(*block, self.parts(*block, read)));
             buffers = partitioned.into_iter().map(|partitioned| partitioned.hashes).collect();
         }
         drop(buffers);
         let read = |part: usize, hashes: &mut Vec<W>| self.read_part(top, part, &edges, hashes);
-        tables.push(join(top, self.parts(read, |hashes, part| build(top, hashes, part))));
-        Ok(tables.into())
+        tables.push(join(top, self.parts(top, read)));
+        Ok(Tables(tables.into()))
     }
 
     /// The share of the runs of a thread.
@@ -166,9 +135,8 @@ impl<W: Filed> Builder<'_, W> {
 
     /// Reads every run once, checks it and counts its hashes.
     fn counted(&self) -> Result<Vec<Counted<W>>, BadRun> {
-        let blocks = self.kind.blocks();
         self.in_threads(|thread| {
-            let mut sizes = vec![vec![0; 1 << self.depth]; blocks.len() - 1];
+            let mut sizes = vec![vec![0; RACKS]; W::BLOCKS.len() - 1];
             let (mut edges, mut hashes) = (Vec::new(), Vec::new());
             for run in self.share(thread) {
                 let whole = self.runs.read(run, &mut hashes) && hashes.len() == self.runs.hashes(run);
@@ -179,8 +147,8 @@ impl<W: Filed> Builder<'_, W> {
                     return Err(BadRun(run));
                 }
                 edges.push((*first, *last));
-                for (sizes, block) in sizes.iter_mut().zip(blocks) {
-                    hashes.iter().for_each(|hash| sizes[block.first(*hash, self.depth) as usize] += 1);
+                for (sizes, block) in sizes.iter_mut().zip(W::BLOCKS) {
+                    hashes.iter().for_each(|hash| sizes[block.first(*hash, RACK_BITS) as usize] += 1);
                 }
             }
             Ok(Counted { sizes, edges })
@@ -213,7 +181,7 @@ impl<W: Filed> Builder<'_, W> {
                 }
                 partitioned.resize(starts[starts.len() - 1], hashes[0]);
                 for hash in &hashes {
-                    let next = &mut next[block.first(*hash, self.depth) as usize];
+                    let next = &mut next[block.first(*hash, RACK_BITS) as usize];
                     partitioned[*next] = *hash;
                     *next += 1;
                 }
@@ -226,7 +194,7 @@ impl<W: Filed> Builder<'_, W> {
 
     /// The hashes of a part of the table of the first bits.
     fn read_part(&self, top: Block, part: usize, edges: &[(W, W)], into: &mut Vec<W>) {
-        let number = |hash: &W| top.first(*hash, self.depth) as usize;
+        let number = |hash: &W| top.first(*hash, RACK_BITS) as usize;
         let from = edges.partition_point(|(_, last)| number(last) < part);
         let mut hashes = Vec::new();
         for run in (from..edges.len()).take_while(|run| number(&edges[*run].0) <= part) {
@@ -237,29 +205,25 @@ impl<W: Filed> Builder<'_, W> {
         }
     }
 
-    /// The parts of a table. `build` makes each part from the hashes that `read` appends.
-    fn parts<P: Send>(
-        &self,
-        read: impl Fn(usize, &mut Vec<W>) + Sync,
-        build: impl Fn(&[W], usize) -> P + Sync,
-    ) -> Vec<P> {
+    /// The racks of the table of a block. `read` appends the hashes of a rack.
+    fn parts(&self, block: Block, read: impl Fn(usize, &mut Vec<W>) + Sync) -> Vec<Rack<W>> {
         let next = AtomicUsize::new(0);
         let built = self.in_threads(|_| {
             let (mut built, mut hashes) = (Vec::new(), Vec::new());
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= 1 << self.depth {
+                if number >= RACKS {
                     return built;
                 }
                 hashes.clear();
                 read(number, &mut hashes);
-                built.push((number, build(&hashes, number)));
-                self.progress.add_filed(hashes.len() as u64, self.kind.blocks().len());
+                built.push((number, Bins::rack_of(block, self.limit, &hashes)));
+                self.progress.add_filed(hashes.len() as u64, W::BLOCKS.len());
             }
         });
-        let mut parts: Vec<(usize, P)> = built.into_iter().flatten().collect();
-        parts.sort_unstable_by_key(|(number, _)| *number);
-        parts.into_iter().map(|(_, part)| part).collect()
+        let mut racks: Vec<(usize, Rack<W>)> = built.into_iter().flatten().collect();
+        racks.sort_unstable_by_key(|(number, _)| *number);
+        racks.into_iter().map(|(_, rack)| rack).collect()
     }
 
     /// Runs `work` in each thread. Returns the results in the order of the threads.
@@ -303,12 +267,9 @@ mod tests {
     /// insertions and removals.
     fn check<W: Filed>(hashes: Vec<W>, other: impl Fn(W) -> W) {
         let runs = in_runs(hashes);
-        let thresholds = |buckets, three| Thresholds { buckets: [buckets; 3], three };
-        let never = usize::MAX;
-        let ways = [(never, never, 1), (never, never, 5), (1, never, 2), (1, 1, 1), (1, 1, 5)];
-        for (buckets, three, threads) in ways {
+        for (limit, threads) in [(W::LIMIT, 1), (W::LIMIT, 5), (1, 2), (4, 1), (usize::MAX >> 20, 5)] {
             let progress = Progress::default();
-            let built = Index::built_from(thresholds(buckets, three), &runs, threads, &progress);
+            let built = Index::built_with(limit, &runs, threads, &progress);
             let built = built.expect("the runs ascend");
             let inserted = Index::<W>::new();
             inserted.insert_all(runs.iter().flatten().copied());

@@ -166,8 +166,8 @@ impl<W: Filed> HashIndex for Index<W> {
         Index::cost(self, k)
     }
 
-    fn cost_of_scan(&self, k: u32) -> u64 {
-        Index::cost_of_scan(self, k)
+    fn cost_of_scan(&self, _: u32) -> u64 {
+        Index::cost_of_scan(self)
     }
 
     fn bytes(&self) -> usize {

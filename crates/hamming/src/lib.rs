@@ -19,14 +19,12 @@
 //! assert_eq!(found, [(1, 0b0000), (2, 0b1011)]);
 //! ```
 //!
-//! # How it works
-//! A hash is cut into blocks, each with a table. Hashes within k of a query are within k/blocks of it in some
-//! block (the pigeonhole principle), so a query reads a few short runs of each table. `layout` cuts hashes,
-//! `plan` chooses what to read by its cost, `probe` reads; if a scan of all hashes costs less, it scans. A
-//! table of few hashes is a sorted list with gaps (`segment`, `table`), one of many is an array of buckets of
-//! a cache line (`shard`, `buckets`), and `block` leaves out the bits that the place of an entry implies.
-//! `bulk` builds all tables at once. Readers take no lock; `sharded` proves why every hash is found, and
-//! once. Every answer equals that of [`scan()`].
+//! # How it works A hash is cut into blocks (`block`), each with a table (`bins`). Hashes within k of a
+//! query are within k/blocks of it in some block (the pigeonhole principle), so a query reads a few runs of
+//! each table (`bin`): sixteen hashes are compared at once. `plan` chooses what to read by costs that are
+//! measured (`costs`), `probe` reads; if a scan of all hashes costs less, it scans. `bulk` builds all
+//! tables at once. Readers take no lock; `sharded` proves why every hash is found, and once. Every answer
+//! equals that of [`scan()`].
 //!
 //! *Absent*: documents, ranking, an approximate mode for hashes.
 
@@ -38,13 +36,13 @@
 
 pub mod snapshot;
 
-mod band_table;
 mod bands;
+mod bin;
+mod bins;
 mod block;
-mod buckets;
 mod bulk;
+mod costs;
 mod erased;
-mod layout;
 mod memory;
 mod model;
 mod pairs;
@@ -52,10 +50,8 @@ mod plan;
 mod probe;
 mod progress;
 mod scan;
-mod segment;
-mod shard;
 mod sharded;
-mod table;
+mod tables;
 
 pub use lookalike_hash::{Hash, SignatureShape, U256, Width};
 

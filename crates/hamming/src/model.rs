@@ -23,7 +23,6 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::AtomicBool;
 use shuttle::{Config, Runner, thread};
 
-use super::layout::Tables;
 use super::memory::pin;
 use super::{Index, Neighbour};
 
@@ -31,7 +30,7 @@ thread_local! {
     /// If this thread runs a model: the value that the threads of the model read at every step, so that the
     /// scheduler can switch. They all run on this thread of the system.
     static YIELD_POINT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-    /// The number of shards that were replaced in models that this thread ran.
+    /// The number of racks that were replaced in models that this thread ran.
     static REPLACED: Cell<u64> = const { Cell::new(0) };
     /// A number of steps and the action that this thread performs after them, as if another thread ran.
     static INTERRUPTION: Cell<Option<(u64, Interruption)>> = const { Cell::new(None) };
@@ -57,7 +56,7 @@ pub(super) fn step() {
     }
 }
 
-/// Counts a replaced shard, if this thread runs a model.
+/// Counts a replaced rack, if this thread runs a model.
 pub(super) fn replaced() {
     if is_running() {
         REPLACED.set(REPLACED.get() + 1);
@@ -81,12 +80,10 @@ enum State {
 /// The changes of state in order, each with the number of the hash. No step happens while it is locked.
 type Record = Mutex<Vec<(u64, State)>>;
 
-/// Hashes that belong to one segment of nearly every table and share most blocks, so that threads access the
-/// same lines.
+/// Hashes that belong to one bin of nearly every table and share most blocks, so that threads access the same
+/// planes.
 fn hash(number: u64) -> u64 {
-    // Hashes of the last share of a migration, and of a share that was moved before it.
-    let share = if number.is_multiple_of(2) { 0xfff0 } else { 0x8000 };
-    share << 48 | 0xc000_c000_c000 | number << (16 * (number % 3))
+    0xc000_c000_c000_c000 | number << (16 * (number % 4))
 }
 
 /// The number of hashes that each writer inserts and removes.
@@ -102,8 +99,8 @@ struct Model {
 
 impl Model {
     /// An index of `stable` hashes, in which the hashes of `before` were then inserted and removed.
-    fn new((buckets, three): (usize, usize), stable: u64, before: impl Iterator<Item = u64>) -> Model {
-        let index = Index::with_layouts_from(buckets, three);
+    fn new(limit: usize, stable: u64, before: impl Iterator<Item = u64>) -> Model {
+        let index = Index::with_limit(limit);
         index.insert_all((0..stable).map(hash));
         for other in before {
             assert!(index.insert(other) && index.remove(other));
@@ -184,14 +181,11 @@ impl Model {
 
     /// Queries by the tables, which a query among so few hashes would not use.
     fn probe(&self, query: u64, k: u32, found: &mut Vec<Neighbour<u64>>) {
-        let four = (&[0i8, 0, 0, 0][..], &[16u8, 16, 16, 16][..]);
-        let three = (&[0i8, 1, 0][..], &[21u8, 21, 22][..]);
         if k > 3 {
             self.index.scan(query, k, found);
             return;
         }
-        let mut by = |radii| self.index.within_radii(radii, query, k, found).is_some();
-        assert!(by(four) || by(three), "the layout has neither four tables nor three");
+        assert!(self.index.within_radii(&[0, 0, 0, 0], query, k, found).is_some());
     }
 }
 
@@ -232,134 +226,89 @@ fn run(scheduler: impl Scheduler + 'static, make: fn() -> Model) {
     assert!(done > 0);
 }
 
-const NEVER: usize = usize::MAX;
-/// The number of insertions that complete a migration.
-const MIGRATION_INSERTIONS: u64 = 520;
+/// A limit at which racks are not replaced.
+const NEVER: usize = 1 << 20;
 
-/// `count` spread hashes.
-fn other_hashes(count: u64) -> impl Iterator<Item = u64> {
-    (0..count).map(|other| other.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1)
-}
-
-/// The same hash `count` times. Inserting and removing it leaves `count` removed entries in the buckets of
-/// the model.
+/// The same hash `count` times. Inserting and removing it leaves `count` removed entries in the bins of the
+/// model.
 fn repeated_hash(count: usize) -> impl Iterator<Item = u64> {
     std::iter::repeat_n(hash(0) | 0x3fff, count)
 }
 
 #[test]
-fn every_order_is_correct_while_segments_are_rebuilt() {
-    explore(1_000, || Model::new((NEVER, NEVER), 12, other_hashes(0)));
+fn every_order_is_correct_while_bins_grow() {
+    explore(600, || Model::new(NEVER, 12, repeated_hash(0)));
 }
 
 #[test]
-fn every_order_is_correct_when_a_hash_returns_in_another_line() {
-    explore(1_000, || Model::new((NEVER, NEVER), 20, other_hashes(0)));
+fn every_order_is_correct_when_a_hash_returns_in_another_place() {
+    explore(600, || Model::new(NEVER, 20, repeated_hash(0)));
 }
 
 #[test]
-fn every_order_is_correct_while_the_layout_is_replaced() {
-    // All shares except the last forty are moved; the insertions of the model move the rest.
-    explore(500, || Model::new((NEVER, 13), 12, other_hashes(508)));
+fn every_order_is_correct_while_bins_lose_their_removed_entries() {
+    explore(300, || Model::new(NEVER, 12, repeated_hash(29)));
 }
 
 #[test]
-fn every_order_is_correct_while_buckets_get_extents() {
-    explore(150, || Model::new((1, NEVER), 20, other_hashes(MIGRATION_INSERTIONS)));
+fn every_order_is_correct_while_racks_are_replaced() {
+    // A rack has 24 hashes before it distinguishes another bit, and the models add and remove some more.
+    explore(300, || Model::new(12, 22, repeated_hash(0)));
+    assert!(REPLACED.get() > 100, "{} racks were replaced", REPLACED.get());
 }
 
-#[test]
-fn every_order_is_correct_while_shards_are_rebuilt() {
-    // A bucket has ten entries and 310 in extents, and nearly all are used. The next extent would have 32
-    // lines, which do not fit.
-    explore(150, || Model::new((1, NEVER), 12, other_hashes(MIGRATION_INSERTIONS).chain(repeated_hash(305))));
-    assert!(REPLACED.get() > 100, "{} shards were rebuilt", REPLACED.get());
-}
-
-/// A hash whose first block is `block`.
-fn with_first_block(block: u64, number: u64) -> u64 {
-    number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 21 | block
-}
-
-/// Hashes of one shard of the first of three tables, in the order of their insertion: first some for every
-/// bucket, then hashes of one bucket, whose extents finally do not fit into the shard.
-fn one_shard() -> impl Iterator<Item = u64> {
-    let spread = (0..3_700).map(|i| with_first_block(((i * 37 % 1_024) << 5) + i * 11 % 32, i));
-    spread.chain((0..).map(|i| with_first_block((1_000 << 5) + i % 32, 10_000 + i)))
-}
-
-/// The depth of the first shard of the first table.
+/// The depth of the rack of [`neighbours`] in the first table.
 fn depth(index: &Index<u64>) -> u32 {
-    let pin = pin();
-    let Tables::Buckets(tables) = &index.layout(&pin).tables else { return 0 };
-    tables[0].shard(0, &pin).depth()
+    index.tables().0[0].rack(0, &pin()).depth()
 }
 
-/// The query and a hash near it. At the smaller depth they share a bucket; at the larger depth each has its
-/// own.
+/// The query and a hash near it. At the smaller depth they share a bin; at the larger depth each has its own.
 fn neighbours() -> [u64; 2] {
-    let query = with_first_block(5 << 5, 99_999);
-    [query, query ^ 1 << 4]
+    let query = 1 << 40 | 0x0a00;
+    [query, query ^ 0x0800]
 }
 
-/// An index of three tables that holds the neighbours.
-fn three_tables() -> Index<u64> {
-    let index = Index::with_layouts_from(1, 1);
-    other_hashes(2 * MIGRATION_INSERTIONS)
-        .for_each(|other| assert!(index.insert(other) && index.remove(other)));
-    assert_eq!(index.insert_all(neighbours()), 2);
-    assert_eq!(depth(&index), 16);
-    index
+/// Other hashes of their rack in the first table.
+fn others() -> impl Iterator<Item = u64> {
+    (0..).map(|number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 16) | (number % 0x1000))
 }
 
-/// The index of [`three_tables`] with so many hashes of [`one_shard`] that the next one increases the depth
-/// of the shard, and that hash.
+const LIMIT: usize = 8;
+
+/// An index in which the next of the other hashes deepens the rack of the neighbours, and that hash.
 fn about_to_grow() -> (Rc<Index<u64>>, u64) {
-    let index = three_tables();
-    // A shard can grow without a larger depth.
-    let last = one_shard().position(|next| index.insert(next) && depth(&index) > 16).unwrap();
-    let index = three_tables();
-    assert_eq!(index.insert_all(one_shard().take(last)), last);
-    (Rc::new(index), one_shard().nth(last).unwrap())
+    let index = Index::with_limit(LIMIT);
+    assert_eq!(index.insert_all(neighbours()), 2);
+    assert_eq!(index.insert_all(others().take(2 * LIMIT - 2)), 2 * LIMIT - 2);
+    (Rc::new(index), others().nth(2 * LIMIT - 2).unwrap())
 }
 
-/// The index after the shard has grown, with so few hashes that the removal of one more decreases the depth,
-/// and that hash.
+/// An index in which the removal of a hash flattens the rack of the neighbours, and that hash.
 fn about_to_shrink() -> (Rc<Index<u64>>, u64) {
-    let remove = |stop: usize| {
-        let (index, next) = about_to_grow();
-        index.insert(next);
-        let all: Vec<u64> = one_shard().take(index.len() - 2).collect();
-        for (removed, hash) in all.iter().rev().enumerate() {
-            if depth(&index) == 16 || removed == stop {
-                return (index, removed, *hash);
-            }
-            index.remove(*hash);
-        }
-        panic!("the shard does not shrink");
-    };
-    let (_, removed, _) = remove(NEVER);
-    let (index, _, next) = remove(removed - 1);
-    (index, next)
+    let (index, next) = about_to_grow();
+    index.insert(next);
+    let mut left: Vec<u64> = others().take(2 * LIMIT - 1).collect();
+    // Below an eighth of 4 x LIMIT hashes the rack is flattened: the neighbours and two others stay.
+    left.drain(2..).for_each(|hash| assert!(index.remove(hash)));
+    (index, left[0])
 }
 
 /// Performs `act` at each step of a query in turn. The query must find each hash that stays exactly once.
-fn at_every_step(make: fn() -> (Rc<Index<u64>>, u64), act: fn(&Index<u64>, u64), after: u32) {
+fn at_every_step(make: fn() -> (Rc<Index<u64>>, u64), act: fn(&Index<u64>, u64), [before, after]: [u32; 2]) {
     for at in 0.. {
         let (index, other) = make();
         let [query, near] = neighbours();
-        let before = depth(&index);
+        assert_eq!(depth(&index), before);
         let acting = Rc::clone(&index);
         INTERRUPTION.set(Some((at, Box::new(move || act(&acting, other)))));
         let mut found = Vec::new();
-        let plan = (&[1i8, -1, -1][..], &[17u8, 21, 22][..]);
-        let report = index.within_radii(plan, query, 1, &mut found);
+        let report = index.within_radii(&[1, -1, -1, -1], query, 1, &mut found);
         assert!(report.is_some());
         if INTERRUPTION.take().is_some() {
             assert!(at > 20, "a query has only {at} steps");
             return;
         }
-        assert_eq!((before, depth(&index)), (33 - after, after), "the depths at step {at}");
+        assert_eq!(depth(&index), after, "at step {at}");
         let mut found: Vec<u64> = found.into_iter().map(|near| near.hash).collect();
         found.sort_unstable();
         assert_eq!(found, [query.min(near), query.max(near)], "at step {at}");
@@ -367,11 +316,11 @@ fn at_every_step(make: fn() -> (Rc<Index<u64>>, u64), act: fn(&Index<u64>, u64),
 }
 
 #[test]
-fn a_shard_that_grows_at_any_step_of_a_query_changes_no_answer() {
-    at_every_step(about_to_grow, |index, other| assert!(index.insert(other)), 17);
+fn a_rack_that_is_deepened_at_any_step_of_a_query_changes_no_answer() {
+    at_every_step(about_to_grow, |index, other| assert!(index.insert(other)), [5, 6]);
 }
 
 #[test]
-fn a_shard_that_shrinks_at_any_step_of_a_query_changes_no_answer() {
-    at_every_step(about_to_shrink, |index, other| assert!(index.remove(other)), 16);
+fn a_rack_that_is_flattened_at_any_step_of_a_query_changes_no_answer() {
+    at_every_step(about_to_shrink, |index, other| assert!(index.remove(other)), [6, 5]);
 }

@@ -26,12 +26,6 @@
 //! - It reads the counter a second time after it found the second entry, which was written after the counter
 //!   was raised.
 //!
-//! # Migration to another layout
-//! A new layout is filled next to the old one. On average each insertion moves eight hashes, but they move in
-//! shares: a share is the hashes that begin with the same 12 bits, a few hundred if hashes are spread evenly.
-//! Meanwhile readers use the old layout and writers update both. When the new layout holds all hashes, it
-//! replaces the old one.
-//!
 //! *Absent*: the documents of a hash, ranking, and any blocking call.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -39,11 +33,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Filed;
-use super::layout::{Kind, Layout, Thresholds, insert_new};
-use super::memory::{Form, Pin, Replaceable, pin, step};
+use super::costs::Costs;
+use super::memory::{Form, Pin, pin, step};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, prefetch_query, probe, probe_all};
 use super::scan::Neighbour;
+use super::tables::Tables;
 
 /// How a query was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,41 +62,16 @@ pub struct Report {
 /// assert_eq!(found, [Neighbour { distance: 2, hash: 0b1011 }]);
 /// ```
 pub struct Index<W: Filed> {
-    layout: Replaceable<Layout<W>>,
+    tables: Tables<W>,
     len: AtomicUsize,
     /// The number of removals. It is raised after a hash is removed from every table.
     removals: AtomicU64,
-    writer: Mutex<Option<Migration<W>>>,
-    thresholds: Thresholds,
+    writer: Mutex<()>,
     form: Form,
 }
 
-/// A layout that is being filled next to the one in use.
-struct Migration<W: Filed> {
-    next: Replaceable<Layout<W>>,
-    /// Hashes whose first [`SHARE_BITS`] bits are below this are in both layouts.
-    moved: u32,
-    /// The number of hashes that are due to be moved, because of earlier insertions.
-    due: usize,
-}
-
-impl<W: Filed> Migration<W> {
-    fn to(next: Layout<W>) -> Migration<W> {
-        Migration { next: Replaceable::new(next), moved: 0, due: 0 }
-    }
-}
-
-/// The number of first bits of a hash that determine its share. Hashes move to another layout in shares.
-const SHARE_BITS: u32 = 12;
-/// The number of hashes to move per insertion: a migration ends after an eighth as many insertions as the
-/// index had hashes at its beginning.
-const MIGRATION_PACE: usize = 8;
-/// The minimum number of hashes that are inserted under one lock. A large index takes one hash per
-/// [`BATCH_SHARE`] stored hashes, so that a segment is loaded into the cache for many of them, and at most
-/// [`LARGEST_BATCH`], whose insertion takes some tenths of a second.
-const BATCH: usize = 1 << 15;
-const BATCH_SHARE: usize = 8;
-const LARGEST_BATCH: usize = 1 << 20;
+/// The number of hashes that are inserted under one lock, at most.
+const BATCH: usize = 1 << 10;
 /// The number of queries whose runs are prefetched together: about as many as the processor fetches at a
 /// time.
 pub const GROUP: usize = 8;
@@ -115,13 +85,13 @@ impl<W: Filed> Default for Index<W> {
 impl<W: Filed> Index<W> {
     /// An empty index, which takes some kilobytes.
     pub fn new() -> Index<W> {
-        Index::with_layouts(Thresholds::MEASURED)
+        Index::with_limit(W::LIMIT)
     }
 
-    /// An empty index that stores hashes in buckets from `buckets` hashes on, and hashes of 64 bits in three
-    /// tables instead of four from `three` on. This changes the cost of queries, not their answers.
-    pub fn with_layouts_from(buckets: usize, three: usize) -> Index<W> {
-        Index::with_layouts(Thresholds { buckets: [buckets; 3], three })
+    /// An empty index whose tables distinguish another bit of a block when a value has more than `limit`
+    /// hashes on average. This changes the cost of queries, not their answers.
+    pub fn with_limit(limit: usize) -> Index<W> {
+        Index::of_tables(Tables::new(limit), 0)
     }
 
     /// The index whose queries use this form. This changes the cost of queries, not their answers.
@@ -131,24 +101,20 @@ impl<W: Filed> Index<W> {
         self
     }
 
-    fn with_layouts(thresholds: Thresholds) -> Index<W> {
-        let layout = Layout::new(Kind::suited(W::WIDTH, 0, thresholds), 0);
-        Index { thresholds, ..Index::of_layout(layout, 0) }
-    }
-
     /// The index with these tables, which hold this number of hashes.
-    pub(super) fn of_layout(layout: Layout<W>, hashes: usize) -> Index<W> {
+    pub(super) fn of_tables(tables: Tables<W>, hashes: usize) -> Index<W> {
+        // Measured now, so that no query waits for it.
+        Costs::measure();
         Index {
-            layout: Replaceable::new(layout),
+            tables,
             len: AtomicUsize::new(hashes),
             removals: AtomicU64::new(0),
-            writer: Mutex::new(None),
-            thresholds: Thresholds::MEASURED,
+            writer: Mutex::new(()),
             form: Form::preferred(),
         }
     }
 
-    fn lock_writer(&self) -> MutexGuard<'_, Option<Migration<W>>> {
+    fn lock_writer(&self) -> MutexGuard<'_, ()> {
         // All threads of a model run on one thread of the system, which must not wait for itself.
         #[cfg(test)]
         while super::model::is_running() {
@@ -162,7 +128,10 @@ impl<W: Filed> Index<W> {
 
     /// Adds a hash. Returns whether it is new.
     pub fn insert(&self, hash: W) -> bool {
-        self.insert_locked(&mut self.lock_writer(), &mut vec![hash], &mut pin()) == 1
+        let _writer = self.lock_writer();
+        let is_new = self.tables.insert(hash, &pin());
+        self.len.store(self.len() + usize::from(is_new), Ordering::Relaxed);
+        is_new
     }
 
     /// Adds hashes, faster than one by one. Returns how many were new.
@@ -171,82 +140,36 @@ impl<W: Filed> Index<W> {
         let (mut batch, mut new) = (Vec::new(), 0);
         loop {
             batch.clear();
-            batch.extend(hashes.by_ref().take((self.len() / BATCH_SHARE).clamp(BATCH, LARGEST_BATCH)));
+            batch.extend(hashes.by_ref().take(BATCH));
             if batch.is_empty() {
                 return new;
             }
             // Each batch takes the lock and a pin again, so that other writers can proceed.
-            new += self.insert_locked(&mut self.lock_writer(), &mut batch, &mut pin());
+            let _writer = self.lock_writer();
+            self.tables.insert_new(&mut batch, &mut pin());
+            self.len.store(self.len() + batch.len(), Ordering::Relaxed);
+            new += batch.len();
         }
     }
 
     /// Removes a hash. Returns whether it was present.
     pub fn remove(&self, hash: W) -> bool {
-        let mut writer = self.lock_writer();
+        let _writer = self.lock_writer();
         let pin = pin();
-        let layout = self.layout.get(&pin);
-        if !layout.contains(hash, &pin) {
+        if !self.tables.contains(hash, &pin) {
             return false;
         }
         let len = self.len();
-        layout.remove(hash, &pin);
+        self.tables.remove(hash, &pin);
         step();
         self.removals.fetch_add(1, Ordering::SeqCst);
-        if let Some(migration) = &mut *writer
-            && share(hash) < migration.moved
-        {
-            migration.next.get(&pin).remove(hash, &pin);
-        }
         self.len.store(len - 1, Ordering::Relaxed);
         true
     }
 
-    /// Adds the new hashes and leaves only them in the list. Returns their number.
-    fn insert_locked(&self, writer: &mut Option<Migration<W>>, hashes: &mut Vec<W>, pin: &mut Pin) -> usize {
-        let len = self.len();
-        insert_new(&self.layout, hashes, len, pin);
-        let len = len + hashes.len();
-        self.len.store(len, Ordering::Relaxed);
-        if let Some(migration) = writer {
-            let moved = migration.moved;
-            let mut moved: Vec<W> = hashes.iter().copied().filter(|hash| share(*hash) < moved).collect();
-            insert_new(&migration.next, &mut moved, len, pin);
-            self.continue_migration(writer, hashes.len(), pin);
-        } else {
-            // An index that shrinks keeps its layout.
-            let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.thresholds));
-            if suited > now {
-                *writer = Some(Migration::to(Layout::new(suited, len)));
-            }
-        }
-        hashes.len()
-    }
-
-    /// Moves shares for `inserted` insertions. After the last share, the new layout replaces the old one.
-    fn continue_migration(&self, writer: &mut Option<Migration<W>>, inserted: usize, pin: &mut Pin) {
-        let Some(migration) = writer else { return };
-        let len = self.len();
-        migration.due += inserted * MIGRATION_PACE;
-        let of_a_share = (len >> SHARE_BITS).max(1);
-        while migration.due >= of_a_share && migration.moved < 1 << SHARE_BITS {
-            migration.due -= of_a_share;
-            let mut share = Vec::with_capacity(2 * of_a_share);
-            let layout = self.layout.get(pin);
-            layout.hashes_beginning((migration.moved, SHARE_BITS), pin, |hash| share.push(hash));
-            insert_new(&migration.next, &mut share, len, pin);
-            migration.moved += 1;
-        }
-        if migration.moved == 1 << SHARE_BITS
-            && let Some(migration) = writer.take()
-        {
-            self.layout.replace(migration.next.into_inner(), pin);
-        }
-    }
-
     /// Whether the hash is stored.
     pub fn contains(&self, hash: W) -> bool {
-        let pin = pin();
-        self.layout.get(&pin).contains(hash, &pin)
+        self.tables.contains(hash, &pin())
     }
 
     /// The number of hashes. It may be outdated while writers run.
@@ -267,20 +190,19 @@ impl<W: Filed> Index<W> {
         let k = k.min(W::WIDTH.bits());
         let hashes = self.len();
         self.without_duplicates(found, |found, pin| {
-            let layout = self.layout.get(pin);
-            let plan = Plan::expected::<W>(layout.kind, k, hashes);
+            let plan = Plan::expected::<W>(k, hashes);
             let question = Question { query, k, hashes, form: self.form };
             let mut touched = Touched::default();
             if let Some(plan) = plan {
-                if probe(layout, plan, &question, true, (found, &mut touched), pin) {
+                if probe(&self.tables, plan, &question, true, (found, &mut touched), pin) {
                     return Report { plan: Some(*plan), scanned: false, touched };
                 }
-                if let Some(plan) = adapted(layout, plan, &question, pin) {
-                    probe(layout, &plan, &question, false, (found, &mut touched), pin);
+                if let Some(plan) = adapted(&self.tables, &question, pin) {
+                    probe(&self.tables, &plan, &question, false, (found, &mut touched), pin);
                     return Report { plan: Some(plan), scanned: false, touched };
                 }
             }
-            probe_all(layout, &question, (found, &mut touched), pin);
+            probe_all(&self.tables, &question, (found, &mut touched), pin);
             Report { plan: None, scanned: true, touched: of_scan(touched, hashes) }
         })
     }
@@ -289,29 +211,26 @@ impl<W: Filed> Index<W> {
     /// useful for at most [`GROUP`] queries at a time, directly before their lookups.
     pub fn prefetch(&self, queries: impl IntoIterator<Item = W>, k: u32) {
         if let Some(plan) = self.plan(k) {
-            let (pin, hashes) = (pin(), self.len());
-            queries
-                .into_iter()
-                .for_each(|query| prefetch_query(self.layout(&pin), plan, query, hashes, &pin));
+            let pin = pin();
+            queries.into_iter().for_each(|query| prefetch_query(&self.tables, plan, query, &pin));
         }
     }
 
-    /// As [`Index::within`], with given radii and given numbers of prefix bits, one for each of
-    /// [`Index::blocks`]; `None` if they do not cover every hash within `k` or are out of range.
+    /// As [`Index::within`], with given radii, one for each of [`Index::blocks`]; `None` if they do not cover
+    /// every hash within `k` or are out of range.
     pub fn within_radii(
         &self,
-        (radii, bits): (&[i8], &[u8]),
+        radii: &[i8],
         query: W,
         k: u32,
         found: &mut Vec<Neighbour<W>>,
     ) -> Option<Report> {
         self.without_duplicates(found, |found, pin| {
-            let layout = self.layout.get(pin);
-            let k = k.min(W::WIDTH.bits());
-            let plan = Plan::chosen(layout.kind, k, radii, bits)?;
+            let (k, hashes) = (k.min(W::WIDTH.bits()), self.len());
+            let plan = Plan::chosen::<W>(k, radii, hashes)?;
             let (question, mut touched) =
-                (Question { query, k, hashes: self.len(), form: self.form }, Touched::default());
-            probe(layout, &plan, &question, false, (found, &mut touched), pin);
+                (Question { query, k, hashes, form: self.form }, Touched::default());
+            probe(&self.tables, &plan, &question, false, (found, &mut touched), pin);
             Some(Report { plan: Some(plan), scanned: false, touched })
         })
     }
@@ -322,7 +241,7 @@ impl<W: Filed> Index<W> {
             let k = k.min(W::WIDTH.bits());
             let (question, mut touched) =
                 (Question { query, k, hashes: 0, form: self.form }, Touched::default());
-            probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
+            probe_all(&self.tables, &question, (found, &mut touched), pin);
             Report { plan: None, scanned: true, touched: of_scan(touched, self.len()) }
         })
     }
@@ -347,10 +266,9 @@ impl<W: Filed> Index<W> {
         report
     }
 
-    /// The widths of the blocks of the current layout, the least significant first.
+    /// The widths of the blocks, the least significant first.
     pub fn blocks(&self) -> Vec<u8> {
-        let pin = pin();
-        self.layout.get(&pin).kind.blocks().iter().map(|block| block.bits() as u8).collect()
+        W::BLOCKS.iter().map(|block| block.bits() as u8).collect()
     }
 
     /// Whether [`Index::within`] would compare every hash.
@@ -361,30 +279,28 @@ impl<W: Filed> Index<W> {
     /// The estimated cost of a query within `k`, roughly in nanoseconds. It separates cheap queries from
     /// expensive ones.
     pub fn cost(&self, k: u32) -> u64 {
-        let kind = self.layout.get(&pin()).kind;
-        Plan::expected_cost::<W>(kind, k.min(W::WIDTH.bits()), self.len())
+        Plan::expected_cost::<W>(k.min(W::WIDTH.bits()), self.len())
     }
 
     /// The estimated cost of [`Index::scan`].
-    pub fn cost_of_scan(&self, k: u32) -> u64 {
-        Plan::cost_of_scan::<W>(self.layout.get(&pin()).kind, k, self.len())
+    pub fn cost_of_scan(&self) -> u64 {
+        Plan::cost_of_scan::<W>(self.len())
     }
 
-    /// The current layout.
-    pub(super) fn layout<'p>(&self, pin: &'p Pin) -> &'p Layout<W> {
-        self.layout.get(pin)
+    #[cfg(test)]
+    pub(super) fn tables(&self) -> &Tables<W> {
+        &self.tables
     }
 
     /// Appends the hashes that begin with the `bits` bits of `first`, each once.
     pub(super) fn hashes_with(&self, first: u32, bits: u32, hashes: &mut Vec<W>) {
         self.without_duplicates(hashes, |hashes, pin| {
-            self.layout.get(pin).hashes_beginning((first, bits), pin, |hash| hashes.push(hash));
+            self.tables.hashes_beginning((first, bits), pin, |hash| hashes.push(hash));
         });
     }
 
     pub(super) fn plan(&self, k: u32) -> Option<&'static Plan> {
-        let kind = self.layout.get(&pin()).kind;
-        Plan::expected::<W>(kind, k.min(W::WIDTH.bits()), self.len())
+        Plan::expected::<W>(k.min(W::WIDTH.bits()), self.len())
     }
 
     /// Adds the number of stored hashes at distance d from `query` to `counts[d]`, for each d below the
@@ -424,14 +340,13 @@ impl<W: Filed> Index<W> {
     /// the whole block. One probe of radius 0 reads about such a bucket.
     pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
         let pin = pin();
-        let layout = self.layout.get(&pin);
         let prefix_bits = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
-        for (number, block) in layout.kind.blocks().iter().enumerate() {
+        for (table, block) in self.tables.0.iter().zip(W::BLOCKS) {
             let bits = prefix_bits.min(block.bits());
             let upper = bits.min(8);
             for first in 0..1 << upper {
                 let mut sizes = vec![0usize; 1 << (bits - upper)];
-                layout.hashes_with(number, (first, upper), &pin, |hash| {
+                table.hashes_with(first, upper, &pin, |hash| {
                     let bucket = block.first(hash, bits);
                     sizes[bucket as usize & ((1 << (bits - upper)) - 1)] += 1;
                 });
@@ -441,22 +356,12 @@ impl<W: Filed> Index<W> {
     }
 
     /// The bytes that the index occupies, including free entries, without the bookkeeping of the allocator.
-    /// During a migration, the new layout may not be counted while a writer runs.
     pub fn bytes(&self) -> usize {
-        let pin = pin();
-        let migration = self.writer.try_lock();
-        let migration = migration.as_ref().and_then(|migration| migration.as_ref());
-        let next = migration.map_or(0, |migration| migration.next.get(&pin).bytes(&pin));
-        size_of::<Index<W>>() + self.layout.get(&pin).bytes(&pin) + next
+        size_of::<Index<W>>() + self.tables.bytes(&pin())
     }
 }
 
 /// The memory that a scan of this number of hashes has read. Free entries, which pad lines, do not count.
 fn of_scan(touched: Touched, hashes: usize) -> Touched {
     Touched { candidates: hashes as u64, ..touched }
-}
-
-/// The share of a hash in a migration.
-fn share<W: Filed>(hash: W) -> u32 {
-    hash.below(W::WIDTH.bits()) >> (32 - SHARE_BITS)
 }

@@ -26,6 +26,9 @@ pub trait Bits: Filed {
 
     /// The hash with these words, the upper one first; a hash of 64 bits has only the lower one.
     fn of_words(upper: u64, lower: u64) -> Self;
+
+    /// A number that depends on every bit of the hash.
+    fn mixed(self) -> u64;
 }
 
 macro_rules! bits {
@@ -50,6 +53,14 @@ macro_rules! bits {
 
             fn of_words(upper: u64, lower: u64) -> $word {
                 $of_words(upper, lower)
+            }
+
+            #[inline]
+            fn mixed(self) -> u64 {
+                let value = u128::from(self);
+                let folded = value as u64 ^ ((value >> 64) as u64).wrapping_mul(0xa24b_aed4_963e_e407);
+                let mixed = (folded ^ (folded >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
             }
         }
     };

@@ -122,7 +122,7 @@ impl Design {
         match self {
             Design::Scan => "every hash compared, one after the other".to_owned(),
             Design::Index => "the index of lookalike".to_owned(),
-            Design::IndexScan => "verify=scan: every bucket of one of its tables".to_owned(),
+            Design::IndexScan => "verify=scan: every bin of one of its tables".to_owned(),
             Design::Blocks => {
                 format!("{} hash tables of blocks of {} bits", k + 1, blocks::widths(k, bits))
             }
@@ -148,7 +148,7 @@ impl Design {
     pub fn source(self) -> &'static str {
         match self {
             Design::Scan => "–",
-            Design::Index | Design::IndexScan => "ADR 14",
+            Design::Index | Design::IndexScan => "ADR 59",
             Design::Blocks => "Greene et al. 1994; SimhashIndex of Python's simhash",
             Design::Tables { .. } | Design::CutTwice => "Manku et al. 2007, 3.1",
             Design::Ball | Design::Variants { .. } => "Manku et al. 2007, 3",

@@ -3,9 +3,7 @@
 //! Costs: see `docs/performance.md`. In contrast to the other plans it takes every k from the same tables,
 //! and inserts and removals while others read.
 //!
-//! Its scan reads every bucket of one table with the widest vector instructions of the machine. From 300,000
-//! hashes of 64 bits on, buckets whose first bits alone differ by more than k are left out, so its candidates
-//! are fewer than the hashes.
+//! Its scan reads every bin of one table with the widest vector instructions of the machine.
 
 use lookalike_hamming::Index;
 

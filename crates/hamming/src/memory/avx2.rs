@@ -8,18 +8,14 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m128i, __m256i, _mm_add_epi16, _mm_cmpgt_epi16, _mm_movemask_epi8, _mm_packs_epi16, _mm_set1_epi16,
-    _mm_setzero_si128, _mm_srli_si128, _mm256_add_epi8, _mm256_and_si256, _mm256_castsi256_pd,
-    _mm256_castsi256_ps, _mm256_castsi256_si128, _mm256_cmpeq_epi16, _mm256_cmpgt_epi16, _mm256_cmpgt_epi32,
-    _mm256_cmpgt_epi64, _mm256_extracti128_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
-    _mm256_movemask_epi8, _mm256_movemask_pd, _mm256_movemask_ps, _mm256_packs_epi16, _mm256_sad_epu8,
-    _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_epi64x,
-    _mm256_setr_epi8, _mm256_setr_epi32, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
-    _mm256_xor_si256,
+    __m128i, __m256i, _mm_srli_si128, _mm256_add_epi8, _mm256_and_si256, _mm256_castsi256_ps,
+    _mm256_cmpeq_epi16, _mm256_cmpgt_epi16, _mm256_cmpgt_epi32, _mm256_madd_epi16, _mm256_maddubs_epi16,
+    _mm256_movemask_epi8, _mm256_movemask_ps, _mm256_packs_epi16, _mm256_set_m128i, _mm256_set1_epi8,
+    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setr_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8,
+    _mm256_srli_epi16, _mm256_xor_si256, _pext_u32,
 };
 
-use super::packed::{Packed48, Packed112, Packed240, Pattern, Words};
-use super::{Compare, Line32, Line64, OnceLock, Work};
+use super::{Compare, Line32, LinePattern, MAX_PLANES, OnceLock, Packed48, Plane, Work};
 
 /// Whether the processor has the instructions.
 #[inline]
@@ -48,7 +44,7 @@ super::compare_by_functions!(Avx2);
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load<const AT: usize, L>(line: &L) -> __m256i {
-    const { assert!(size_of::<L>() == 64 && align_of::<L>() == 64 && AT + 32 <= 64) };
+    const { assert!(align_of::<L>() >= 32 && AT + 32 <= size_of::<L>()) };
     let cells: __m256i;
     // SAFETY: as for `avx512::load`. The bytes are in one cache line, and no cell is cut, so the processor
     // reads each cell without tearing.
@@ -112,22 +108,6 @@ fn few32(bytes: __m256i, k: u32) -> u16 {
     _mm256_movemask_ps(_mm256_castsi256_ps(few)) as u16
 }
 
-/// Bit i is set if the sum of the bytes of cell i of 64 bits is at most `k`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn few64(sums: __m256i, k: u32) -> u8 {
-    let few = _mm256_cmpgt_epi64(_mm256_set1_epi64x(i64::from(k) + 1), sums);
-    _mm256_movemask_pd(_mm256_castsi256_pd(few)) as u8
-}
-
-/// Bit i is set if word i is at most `k`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn few16(sums: __m128i, k: u32) -> u32 {
-    let few = _mm_cmpgt_epi16(_mm_set1_epi16(k as i16 + 1), sums);
-    _mm_movemask_epi8(_mm_packs_epi16(few, _mm_setzero_si128())).cast_unsigned()
-}
-
 /// The ones of each byte in which half a line, from byte `AT` on, differs from a value.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -142,51 +122,73 @@ fn near32(line: &Line32, query: u32, k: u32) -> u16 {
     few32(differing::<0, _>(line, query), k) | few32(differing::<32, _>(line, query), k) << 8
 }
 
+/// The words of a query.
+type Pattern = [__m256i; MAX_PLANES];
+/// The ones of each byte of the planes so far.
+type Sums = __m256i;
+
 #[inline]
 #[target_feature(enable = "avx2")]
-fn both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-    let [one, other] = query.map(|query| _mm256_set1_epi32(query.cast_signed()));
-    let low = _mm256_add_epi8(differing::<0, _>(lines[0], one), differing::<0, _>(lines[1], other));
-    let high = _mm256_add_epi8(differing::<32, _>(lines[0], one), differing::<32, _>(lines[1], other));
-    few32(low, k) | few32(high, k) << 8
+fn pattern(words: &[u16; MAX_PLANES]) -> Pattern {
+    words.map(|word| _mm256_set1_epi16(word.cast_signed()))
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn near64(line: &Line64, query: u64, k: u32) -> u8 {
-    all([line], [query], k)
+fn none() -> Sums {
+    _mm256_setzero_si256()
 }
 
+/// The bits in which the plane at byte `AT` differs from a word, as of relaxed loads.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-    all(lines, query, k)
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn all64(lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
-    all(lines, query, k)
-}
-
-/// Bit i is set if the distances of cell i of all lines add up to at most `k` bits.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn all<const LINES: usize>(lines: [&Line64; LINES], query: [u64; LINES], k: u32) -> u8 {
-    let mut bytes = [_mm256_setzero_si256(); 2];
-    for (line, query) in lines.into_iter().zip(query) {
-        let query = _mm256_set1_epi64x(query.cast_signed());
-        bytes[0] = _mm256_add_epi8(bytes[0], differing::<0, _>(line, query));
-        bytes[1] = _mm256_add_epi8(bytes[1], differing::<32, _>(line, query));
+fn plane<const AT: usize, const N: usize>(planes: &[Plane; N], word: __m256i) -> __m256i {
+    const { assert!(align_of::<Plane>() == 32 && AT + 32 <= size_of::<[Plane; N]>()) };
+    let differing: __m256i;
+    // SAFETY: as for `load`.
+    unsafe {
+        asm!(
+            "vpxor {differing}, {word}, ymmword ptr [{planes} + {at}]",
+            differing = lateout(ymm_reg) differing,
+            word = in(ymm_reg) word,
+            planes = in(reg) planes,
+            at = const AT,
+            options(nostack, preserves_flags, readonly),
+        );
     }
-    let sums = bytes.map(|bytes| _mm256_sad_epu8(bytes, _mm256_setzero_si256()));
-    few64(sums[0], k) | few64(sums[1], k) << 4
+    ones(differing)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_four(planes: &[Plane; 4], pattern: &Pattern, from: usize, sums: Sums) -> Sums {
+    let one =
+        _mm256_add_epi8(plane::<0, 4>(planes, pattern[from]), plane::<32, 4>(planes, pattern[from + 1]));
+    let other =
+        _mm256_add_epi8(plane::<64, 4>(planes, pattern[from + 2]), plane::<96, 4>(planes, pattern[from + 3]));
+    _mm256_add_epi8(sums, _mm256_add_epi8(one, other))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn add_three(planes: &[Plane; 3], pattern: &Pattern, from: usize, sums: Sums) -> Sums {
+    let one =
+        _mm256_add_epi8(plane::<0, 3>(planes, pattern[from]), plane::<32, 3>(planes, pattern[from + 1]));
+    _mm256_add_epi8(_mm256_add_epi8(sums, plane::<64, 3>(planes, pattern[from + 2])), one)
+}
+
+#[inline]
+#[target_feature(enable = "avx2,bmi2")]
+fn few(sums: Sums, k: u32) -> u32 {
+    let few = _mm256_cmpgt_epi16(_mm256_set1_epi16(k as i16 + 1), pairs(sums));
+    // Each lane has two bits in the mask.
+    _pext_u32(_mm256_movemask_epi8(few).cast_unsigned(), 0x5555_5555)
 }
 
 /// Three words per entry, ten entries: the second and the third words are loaded below the first.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
+fn near48(line: &Packed48, pattern: &LinePattern, k: u32) -> u32 {
     let words = |line| (load::<0, _>(line), load::<20, _>(line));
     let (first, second) = words(line);
     let (first_of_query, second_of_query) = (load::<0, _>(pattern), load::<20, _>(pattern));
@@ -205,36 +207,9 @@ fn near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
     few & 0xff | few >> 8 & 0x300
 }
 
-/// Adds the words of entries of which each half a line has eight and more: the counts of their bytes, without
-/// those of the head.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn sums<L>(line: &L, pattern: &Pattern, without_head: __m256i) -> __m128i {
-    let low = differing::<0, _>(line, load::<0, _>(pattern));
-    let high = _mm256_xor_si256(load::<32, _>(line), load::<32, _>(pattern));
-    let words = pairs(_mm256_add_epi8(low, ones(_mm256_and_si256(high, without_head))));
-    let halves = _mm_add_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-    _mm_add_epi16(halves, _mm_srli_si128::<8>(halves))
-}
-
-/// Seven words per entry, four entries: adds the first seven of the eight groups of four words.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
-    few16(sums(line, pattern, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, 0, 0)), k) & 0xf
-}
-
-/// Fifteen words per entry, two entries: adds the first fifteen of the sixteen groups of two words.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn near240(line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
-    let quarters = sums(line, pattern, _mm256_setr_epi32(-1, -1, -1, -1, -1, -1, -1, 0));
-    few16(_mm_add_epi16(quarters, _mm_srli_si128::<4>(quarters)), k) & 0b11
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn words_equal<L: Words>(line: &L, word: u16) -> u32 {
+fn words(line: &Packed48, word: u16) -> u32 {
     let word = _mm256_set1_epi16(word.cast_signed());
     let equal = _mm256_packs_epi16(
         _mm256_cmpeq_epi16(load::<0, _>(line), word),

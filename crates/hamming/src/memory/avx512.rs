@@ -4,16 +4,14 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512i, _mm_add_epi16, _mm_cmple_epu16_mask, _mm_set1_epi16, _mm_srli_si128, _mm256_add_epi16,
-    _mm256_castsi256_si128, _mm256_extracti128_si256, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_epi64,
-    _mm512_castsi512_si256, _mm512_cmpeq_epi16_mask, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
-    _mm512_cmple_epu64_mask, _mm512_extracti64x4_epi64, _mm512_load_si512, _mm512_maskz_popcnt_epi16,
-    _mm512_permutexvar_epi16, _mm512_popcnt_epi16, _mm512_popcnt_epi32, _mm512_popcnt_epi64,
-    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_xor_si512,
+    __m256i, __m512i, _mm256_add_epi16, _mm256_cmple_epu16_mask, _mm256_popcnt_epi16, _mm256_set1_epi16,
+    _mm512_add_epi16, _mm512_castsi256_si512, _mm512_castsi512_si256, _mm512_cmpeq_epi16_mask,
+    _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_extracti64x4_epi64, _mm512_inserti64x4,
+    _mm512_load_si512, _mm512_permutexvar_epi16, _mm512_popcnt_epi16, _mm512_popcnt_epi32, _mm512_set1_epi16,
+    _mm512_set1_epi32, _mm512_setzero_si512, _mm512_xor_si512, _mm512_zextsi256_si512,
 };
 
-use super::packed::{Packed48, Packed112, Packed240, Pattern, Words};
-use super::{Compare, Line32, Line64, OnceLock, Work};
+use super::{Compare, Line32, LinePattern, MAX_PLANES, OnceLock, Packed48, Plane, Work};
 
 /// Whether the processor has the instructions.
 #[inline]
@@ -69,60 +67,96 @@ fn near32(line: &Line32, query: u32, k: u32) -> u16 {
     _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(k.cast_signed()))
 }
 
+/// The words of a query: register i has those of planes 2 i and 2 i + 1.
+type Pattern = [__m512i; MAX_PLANES / 2];
+/// The distances in the even planes so far, and in the odd ones.
+type Sums = __m512i;
+
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn near64(line: &Line64, query: u64, k: u32) -> u8 {
-    let differing = _mm512_xor_si512(load(line), _mm512_set1_epi64(query.cast_signed()));
-    _mm512_cmple_epu64_mask(_mm512_popcnt_epi64(differing), _mm512_set1_epi64(i64::from(k)))
+#[target_feature(enable = "avx512f,avx512bw")]
+fn pattern(words: &[u16; MAX_PLANES]) -> Pattern {
+    std::array::from_fn(|at| {
+        let [even, odd] =
+            [words[2 * at], words[2 * at + 1]].map(|word| _mm256_set1_epi16(word.cast_signed()));
+        _mm512_inserti64x4::<1>(_mm512_castsi256_si512(even), odd)
+    })
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-    let ones = |half: usize| {
-        let query = _mm512_set1_epi32(query[half].cast_signed());
-        _mm512_popcnt_epi32(_mm512_xor_si512(load(lines[half]), query))
-    };
-    _mm512_cmple_epu32_mask(_mm512_add_epi32(ones(0), ones(1)), _mm512_set1_epi32(k.cast_signed()))
+#[target_feature(enable = "avx512f")]
+fn none() -> Sums {
+    _mm512_setzero_si512()
+}
+
+/// The distances of the cells of the two planes at byte `AT` from two words, as of relaxed loads.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bitalg")]
+fn planes<const AT: usize, const N: usize>(planes: &[Plane; N], words: __m512i) -> __m512i {
+    const { assert!(align_of::<Plane>() == 32 && AT + 64 <= size_of::<[Plane; N]>()) };
+    let differing: __m512i;
+    // SAFETY: as for `load`. A plane may end a cache line, but no cell is cut by the end of one.
+    unsafe {
+        asm!(
+            "vpxorq {differing}, {words}, zmmword ptr [{planes} + {at}]",
+            differing = lateout(zmm_reg) differing,
+            words = in(zmm_reg) words,
+            planes = in(reg) planes,
+            at = const AT,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    _mm512_popcnt_epi16(differing)
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-    let ones = |half: usize| {
-        let query = _mm512_set1_epi64(query[half].cast_signed());
-        _mm512_popcnt_epi64(_mm512_xor_si512(load(lines[half]), query))
-    };
-    _mm512_cmple_epu64_mask(_mm512_add_epi64(ones(0), ones(1)), _mm512_set1_epi64(i64::from(k)))
+#[target_feature(enable = "avx512f,avx512bw,avx512bitalg")]
+fn add_four(four: &[Plane; 4], pattern: &Pattern, from: usize, sums: Sums) -> Sums {
+    let words = &pattern[from / 2..];
+    _mm512_add_epi16(sums, _mm512_add_epi16(planes::<0, 4>(four, words[0]), planes::<64, 4>(four, words[1])))
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512vpopcntdq")]
-fn all64(lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
-    let ones = |part: usize| {
-        let query = _mm512_set1_epi64(query[part].cast_signed());
-        _mm512_popcnt_epi64(_mm512_xor_si512(load(lines[part]), query))
-    };
-    let sums = _mm512_add_epi64(_mm512_add_epi64(ones(0), ones(1)), _mm512_add_epi64(ones(2), ones(3)));
-    _mm512_cmple_epu64_mask(sums, _mm512_set1_epi64(i64::from(k)))
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg")]
+fn add_three(three: &[Plane; 3], pattern: &Pattern, from: usize, sums: Sums) -> Sums {
+    let words = &pattern[from / 2..];
+    let last: __m256i;
+    // SAFETY: as for `planes`.
+    unsafe {
+        asm!(
+            "vpxor {last}, {word}, ymmword ptr [{planes} + 64]",
+            last = lateout(ymm_reg) last,
+            word = in(ymm_reg) _mm512_castsi512_si256(words[1]),
+            planes = in(reg) three,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    let last = _mm512_zextsi256_si512(_mm256_popcnt_epi16(last));
+    _mm512_add_epi16(sums, _mm512_add_epi16(planes::<0, 3>(three, words[0]), last))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vl,avx512bw")]
+fn few(sums: Sums, k: u32) -> u32 {
+    let sums = _mm256_add_epi16(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));
+    _mm256_cmple_epu16_mask(sums, _mm256_set1_epi16(k as i16)).into()
 }
 
 /// A permutation that replaces each word by the word `by` positions further.
-const fn shifted(by: u16) -> Pattern {
+const fn shifted(by: u16) -> LinePattern {
     let mut words = [0; 32];
     let mut at = 0;
     while at < words.len() {
         words[at] = (at as u16 + by) % words.len() as u16;
         at += 1;
     }
-    Pattern(words)
+    LinePattern(words)
 }
 
 /// The words of a pattern.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn words(pattern: &Pattern) -> __m512i {
-    const { assert!(size_of::<Pattern>() == 64 && align_of::<Pattern>() == 64) };
+fn words_of(pattern: &LinePattern) -> __m512i {
+    const { assert!(size_of::<LinePattern>() == 64 && align_of::<LinePattern>() == 64) };
     // SAFETY: a pattern has 64 bytes, is aligned to 64 bytes, and is not written to while it is borrowed.
     unsafe { _mm512_load_si512(std::ptr::from_ref(pattern).cast()) }
 }
@@ -130,41 +164,18 @@ fn words(pattern: &Pattern) -> __m512i {
 /// Three words per entry, ten entries: adds to each word the words ten and twenty positions further.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bitalg")]
-fn near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
-    static SECOND: Pattern = shifted(10);
-    static THIRD: Pattern = shifted(20);
-    let ones = _mm512_popcnt_epi16(_mm512_xor_si512(load(line), words(pattern)));
-    let second = _mm512_permutexvar_epi16(words(&SECOND), ones);
-    let third = _mm512_permutexvar_epi16(words(&THIRD), ones);
+fn near48(line: &Packed48, pattern: &LinePattern, k: u32) -> u32 {
+    static SECOND: LinePattern = shifted(10);
+    static THIRD: LinePattern = shifted(20);
+    let ones = _mm512_popcnt_epi16(_mm512_xor_si512(load(line), words_of(pattern)));
+    let second = _mm512_permutexvar_epi16(words_of(&SECOND), ones);
+    let third = _mm512_permutexvar_epi16(words_of(&THIRD), ones);
     let sums = _mm512_add_epi16(ones, _mm512_add_epi16(second, third));
     _mm512_cmple_epu16_mask(sums, _mm512_set1_epi16(k as i16)) & 0x3ff
 }
 
-/// Seven words per entry, four entries: adds the first seven of the eight groups of four words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg")]
-fn near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
-    let ones = _mm512_maskz_popcnt_epi16(0x0fff_ffff, _mm512_xor_si512(load(line), words(pattern)));
-    let halves = _mm256_add_epi16(_mm512_castsi512_si256(ones), _mm512_extracti64x4_epi64::<1>(ones));
-    let quarters = _mm_add_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
-    let sums = _mm_add_epi16(quarters, _mm_srli_si128::<8>(quarters));
-    u32::from(_mm_cmple_epu16_mask(sums, _mm_set1_epi16(k as i16))) & 0xf
-}
-
-/// Fifteen words per entry, two entries: adds the first fifteen of the sixteen groups of two words.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg")]
-fn near240(line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
-    let ones = _mm512_maskz_popcnt_epi16(0x3fff_ffff, _mm512_xor_si512(load(line), words(pattern)));
-    let halves = _mm256_add_epi16(_mm512_castsi512_si256(ones), _mm512_extracti64x4_epi64::<1>(ones));
-    let quarters = _mm_add_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
-    let eighths = _mm_add_epi16(quarters, _mm_srli_si128::<8>(quarters));
-    let sums = _mm_add_epi16(eighths, _mm_srli_si128::<4>(eighths));
-    u32::from(_mm_cmple_epu16_mask(sums, _mm_set1_epi16(k as i16))) & 0b11
-}
-
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn words_equal<L: Words>(line: &L, word: u16) -> u32 {
+fn words(line: &Packed48, word: u16) -> u32 {
     _mm512_cmpeq_epi16_mask(load(line), _mm512_set1_epi16(word.cast_signed()))
 }

@@ -14,7 +14,7 @@
 #![allow(unsafe_code, reason = "the only module with unsafe code; every use states its proof")]
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam_epoch::{Atomic, Guard, Owned};
 
@@ -24,34 +24,28 @@ use crossbeam_epoch::{Atomic, Guard, Owned};
 macro_rules! compare_by_functions {
     ($token:ident) => {
         compare_by_functions! { $token:
+            pattern(words: &[u16; MAX_PLANES]) -> Pattern;
+            none() -> Sums;
+            add_four(planes: &[Plane; 4], pattern: &Pattern, from: usize, sums: Sums) -> Sums;
+            add_three(planes: &[Plane; 3], pattern: &Pattern, from: usize, sums: Sums) -> Sums;
+            few(sums: Sums, k: u32) -> u32;
             near32(line: &Line32, query: u32, k: u32) -> u16;
-            near64(line: &Line64, query: u64, k: u32) -> u8;
-            both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16;
-            both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
-            all64(lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8;
-            near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32;
-            near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32;
-            near240(line: &Packed240, pattern: &Pattern, k: u32) -> u32;
+            near48(line: &Packed48, pattern: &LinePattern, k: u32) -> u32;
+            words(line: &Packed48, word: u16) -> u32;
         }
     };
-    (
-        $token:ident:
-        $($name:ident($line:ident: $lines:ty, $query:ident: $queries:ty, k: u32) -> $near:ty;)*
-    ) => {
+    ($token:ident: $($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         impl Compare for $token {
+            type Pattern = Pattern;
+            type Sums = Sums;
+
             $(
                 #[inline(always)]
-                fn $name(self, $line: $lines, $query: $queries, k: u32) -> $near {
+                fn $name(self, $($argument: $type),*) -> $result {
                     // SAFETY: the token exists only if the processor has the instructions.
-                    unsafe { $name($line, $query, k) }
+                    unsafe { $name($($argument),*) }
                 }
             )*
-
-            #[inline(always)]
-            fn words<L: Words>(self, line: &L, word: u16) -> u32 {
-                // SAFETY: the token exists only if the processor has the instructions.
-                unsafe { words_equal(line, word) }
-            }
         }
     };
 }
@@ -64,112 +58,69 @@ mod avx2;
 mod avx512;
 mod form;
 mod packed;
+mod plane;
 
 pub use form::Form;
 pub(super) use form::{Work, with_best, with_form};
 
-pub(crate) use packed::{Packed, Packed48, Packed112, Packed240, Pattern, Words};
+pub(crate) use packed::{LinePattern, Packed48};
+pub(crate) use plane::{LANES, MAX_PLANES, Plane};
 
-/// A cache line of cells, each of which is read and written atomically. It cannot be used outside this crate.
-pub trait Line: Cells + Default + Send + Sync + 'static {
+/// A cache line of sixteen cells of 32 bits, each of which is read and written atomically.
+/// outside this crate.
+#[repr(C, align(64))]
+#[derive(Default)]
+pub(crate) struct Line32([AtomicU32; 16]);
+
+impl Line32 {
     /// The number of cells.
-    const CELLS: usize;
-    /// The number of bits of a cell.
-    const BITS: u32;
+    pub(crate) const CELLS: usize = 16;
 
     /// Reads a cell (acquire): what its writer wrote before it is visible.
-    fn read(&self, at: usize) -> u64;
+    #[inline(always)]
+    pub(crate) fn read(&self, at: usize) -> u32 {
+        step();
+        self.0[at].load(Ordering::Acquire)
+    }
 
     /// Reads a cell (relaxed) that was published by another cell, which was read before.
-    fn read_beside(&self, at: usize) -> u64;
+    #[inline(always)]
+    pub(crate) fn read_beside(&self, at: usize) -> u32 {
+        step();
+        self.0[at].load(Ordering::Relaxed)
+    }
 
     /// Writes a cell (release): a reader of the cell sees everything that was written before.
-    fn publish(&self, at: usize, value: u64);
+    #[inline(always)]
+    pub(crate) fn publish(&self, at: usize, value: u32) {
+        step();
+        self.0[at].store(value, Ordering::Release);
+    }
 
     /// Writes a cell (relaxed) that another cell will publish.
-    fn write(&self, at: usize, value: u64);
+    #[inline(always)]
+    pub(crate) fn write(&self, at: usize, value: u32) {
+        step();
+        self.0[at].store(value, Ordering::Relaxed);
+    }
 
     /// Bit i is set if cell i is within `k` bits of the query.
-    fn near<C: Compare>(&self, compare: C, query: u64, k: u32) -> u32;
-
-    /// Bit i is set if the distances of cell i of both lines from the two parts of the query add up to at
-    /// most `k` bits.
-    fn near_both<C: Compare>(&self, compare: C, other: &Self, query: (u64, u64), k: u32) -> u32;
+    #[inline(always)]
+    pub(crate) fn near<C: Compare>(&self, compare: C, query: u32, k: u32) -> u32 {
+        compare.near32(self, query, k).into()
+    }
 }
-
-macro_rules! line {
-    ($(#[$about:meta])* $line:ident, $atomic:ty, $cell:ty, $cells:expr, $near:ident, $both:ident) => {
-        $(#[$about])*
-        #[repr(C, align(64))]
-        #[derive(Default)]
-        pub struct $line([$atomic; $cells]);
-
-        impl Line for $line {
-            const CELLS: usize = $cells;
-            const BITS: u32 = <$cell>::BITS;
-
-            #[inline(always)]
-            fn read(&self, at: usize) -> u64 {
-                step();
-                self.0[at].load(Ordering::Acquire).into()
-            }
-
-            #[inline(always)]
-            fn read_beside(&self, at: usize) -> u64 {
-                step();
-                self.0[at].load(Ordering::Relaxed).into()
-            }
-
-            #[inline(always)]
-            fn publish(&self, at: usize, value: u64) {
-                step();
-                self.0[at].store(value as $cell, Ordering::Release);
-            }
-
-            #[inline(always)]
-            fn write(&self, at: usize, value: u64) {
-                step();
-                self.0[at].store(value as $cell, Ordering::Relaxed);
-            }
-
-            #[inline(always)]
-            fn near<C: Compare>(&self, compare: C, query: u64, k: u32) -> u32 {
-                compare.$near(self, query as $cell, k).into()
-            }
-
-            #[inline(always)]
-            fn near_both<C: Compare>(&self, compare: C, other: &Self, query: (u64, u64), k: u32) -> u32 {
-                compare.$both([self, other], [query.0 as $cell, query.1 as $cell], k).into()
-            }
-        }
-    };
-}
-
-line!(
-    /// A line of sixteen cells of 32 bits.
-    Line32, AtomicU32, u32, 16, near32, both32
-);
-line!(
-    /// A line of eight cells of 64 bits.
-    Line64, AtomicU64, u64, 8, near64, both64
-);
 
 /// A type of atomic integers only.
 ///
 /// # Safety
 /// Every bit pattern must be a valid value, including all zeros.
-pub unsafe trait Cells {}
+pub(crate) unsafe trait Cells {}
 
 // SAFETY: an array of atomic integers.
 unsafe impl Cells for Line32 {}
-// SAFETY: an array of atomic integers.
-unsafe impl Cells for Line64 {}
 // SAFETY: an array of atomic integers and one more at the end.
 unsafe impl Cells for Packed48 {}
-// SAFETY: an array of atomic integers and one more at the end.
-unsafe impl Cells for Packed112 {}
-// SAFETY: an array of atomic integers and one more at the end.
-unsafe impl Cells for Packed240 {}
 
 /// Lines whose cells are all 0. Memory that the system has cleared is not written to again.
 pub(super) fn empty_lines<L: Cells>(count: usize) -> Box<[L]> {
@@ -212,41 +163,100 @@ pub(super) fn cells(mut near: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The comparison of lines with a query.
-pub trait Compare: Copy {
+/// The comparison of planes and of lines with a query.
+pub(crate) trait Compare: Copy {
+    /// The words of a query, each in all lanes.
+    type Pattern: Copy;
+    /// The distances of sixteen entries in the planes so far.
+    type Sums: Copy;
+
+    /// The pattern of these words, one for each plane.
+    fn pattern(self, words: &[u16; MAX_PLANES]) -> Self::Pattern;
+
+    /// Distances of 0.
+    fn none(self) -> Self::Sums;
+
+    /// Adds the number of bits in which each cell of the planes differs from the word of its plane; `from` is
+    /// the number of the first plane, a multiple of four.
+    fn add_four(
+        self,
+        planes: &[Plane; 4],
+        pattern: &Self::Pattern,
+        from: usize,
+        sums: Self::Sums,
+    ) -> Self::Sums;
+
+    /// As [`Compare::add_four`], of the last three planes.
+    fn add_three(
+        self,
+        planes: &[Plane; 3],
+        pattern: &Self::Pattern,
+        from: usize,
+        sums: Self::Sums,
+    ) -> Self::Sums;
+
+    /// Bit i is set if distance i is at most `k`.
+    fn few(self, sums: Self::Sums, k: u32) -> u32;
+
     /// Bit i is set if cell i of the line is within `k` bits of the query.
     fn near32(self, line: &Line32, query: u32, k: u32) -> u16;
 
-    /// Bit i is set if cell i of the line is within `k` bits of the query.
-    fn near64(self, line: &Line64, query: u64, k: u32) -> u8;
-
-    /// Bit i is set if the distances of cell i of both lines add up to at most `k` bits.
-    fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16;
-
-    /// Bit i is set if the distances of cell i of both lines add up to at most `k` bits.
-    fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
-
-    /// Bit i is set if the distances of cell i of all lines add up to at most `k` bits.
-    fn all64(self, lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8;
-
     /// Bit i is set if entry i of the line is within `k` bits of the pattern.
-    fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32;
+    fn near48(self, line: &Packed48, pattern: &LinePattern, k: u32) -> u32;
 
-    /// Bit i is set if entry i of the line is within `k` bits of the pattern.
-    fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32;
-
-    /// Bit i is set if entry i of the line is within `k` bits of the pattern.
-    fn near240(self, line: &Packed240, pattern: &Pattern, k: u32) -> u32;
-
-    /// See [`Words::equal`].
-    fn words<L: Words>(self, line: &L, word: u16) -> u32;
+    /// Bit i is set if word i of the line equals `word`. Bits of words outside the entries have no meaning.
+    fn words(self, line: &Packed48, word: u16) -> u32;
 }
 
-/// The comparison for every processor.
+/// The comparison for every processor. The compiler counts the bits of sixteen bytes at once where the
+/// processor can.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
 impl Compare for Portable {
+    type Pattern = [u16; MAX_PLANES];
+    /// The differing bits of each byte.
+    type Sums = [u8; 2 * LANES];
+
+    #[inline(always)]
+    fn pattern(self, words: &[u16; MAX_PLANES]) -> Self::Pattern {
+        *words
+    }
+
+    #[inline(always)]
+    fn none(self) -> Self::Sums {
+        [0; 2 * LANES]
+    }
+
+    #[inline(always)]
+    fn add_four(
+        self,
+        planes: &[Plane; 4],
+        pattern: &Self::Pattern,
+        from: usize,
+        sums: Self::Sums,
+    ) -> Self::Sums {
+        planes.iter().zip(&pattern[from..]).fold(sums, |sums, (plane, word)| plane.add(*word, sums))
+    }
+
+    #[inline(always)]
+    fn add_three(
+        self,
+        planes: &[Plane; 3],
+        pattern: &Self::Pattern,
+        from: usize,
+        sums: Self::Sums,
+    ) -> Self::Sums {
+        planes.iter().zip(&pattern[from..]).fold(sums, |sums, (plane, word)| plane.add(*word, sums))
+    }
+
+    #[inline(always)]
+    fn few(self, sums: Self::Sums, k: u32) -> u32 {
+        let near = |[low, high]: &[u8; 2]| u32::from(*low) + u32::from(*high) <= k;
+        let sums = sums.as_chunks::<2>().0.iter();
+        sums.enumerate().fold(0, |all, (at, sum)| all | u32::from(near(sum)) << at)
+    }
+
     #[inline(always)]
     fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
         let near = |cell: &AtomicU32| (loaded(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
@@ -254,53 +264,12 @@ impl Compare for Portable {
     }
 
     #[inline(always)]
-    fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
-        let near = |cell: &AtomicU64| (loaded(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
-        line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u8::from(near(cell)) << at)
-    }
-
-    #[inline(always)]
-    fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-        let ones = |half: usize, at: usize| {
-            (loaded(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
-        };
-        (0..16).fold(0, |all, at| all | u16::from(ones(0, at) + ones(1, at) <= k) << at)
-    }
-
-    #[inline(always)]
-    fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-        let ones = |half: usize, at: usize| {
-            (loaded(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
-        };
-        (0..8).fold(0, |all, at| all | u8::from(ones(0, at) + ones(1, at) <= k) << at)
-    }
-
-    #[inline(always)]
-    fn all64(self, lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
-        let ones = |part: usize, at: usize| {
-            (loaded(lines[part].0[at].load(Ordering::Relaxed)) ^ query[part]).count_ones()
-        };
-        let sum = |at: usize| (0..4).map(|part| ones(part, at)).sum::<u32>();
-        (0..8).fold(0, |all, at| all | u8::from(sum(at) <= k) << at)
-    }
-
-    #[inline(always)]
-    fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
+    fn near48(self, line: &Packed48, pattern: &LinePattern, k: u32) -> u32 {
         line.near_by_words(pattern, k)
     }
 
     #[inline(always)]
-    fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
-        line.near_by_words(pattern, k)
-    }
-
-    #[inline(always)]
-    fn near240(self, line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
-        line.near_by_words(pattern, k)
-    }
-
-    #[inline(always)]
-    fn words<L: Words>(self, line: &L, word: u16) -> u32 {
+    fn words(self, line: &Packed48, word: u16) -> u32 {
         line.equal(word)
     }
 }
@@ -370,23 +339,19 @@ impl<T: Send + Sync + 'static> Replaceable<T> {
         unsafe { value.deref() }
     }
 
-    /// The value.
-    pub(super) fn into_inner(mut self) -> T {
-        let value = std::mem::replace(&mut self.0, Atomic::null());
-        // `drop` requires a value, and none is left.
-        std::mem::forget(self);
-        // SAFETY: as in `drop`.
-        *unsafe { value.into_owned() }.into_box()
-    }
-
     /// Replaces the value. The old value is freed after its last reader.
     pub(super) fn replace(&self, value: T, pin: &Pin) {
+        self.replace_small(value, pin);
+        pin.0.flush();
+    }
+
+    /// As [`Replaceable::replace`], of a small value: it is freed together with others.
+    pub(super) fn replace_small(&self, value: T, pin: &Pin) {
         step();
         let old = self.0.swap(Owned::new(value), Ordering::AcqRel, &pin.0);
         // SAFETY: the swap removed the only pointer to `old`, so no later pin can reach it, and it is retired
         // once. `T` is `Send` and `'static`, so any thread may drop it at any time.
         unsafe { pin.0.defer_destroy(old) };
-        pin.0.flush();
     }
 }
 
@@ -402,7 +367,6 @@ impl<T> Drop for Replaceable<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookalike_hash::U256;
 
     /// Does work in every form that this processor has.
     fn every_form<T: Work<Output: PartialEq + std::fmt::Debug>>(
@@ -415,58 +379,62 @@ mod tests {
         }
     }
 
-    /// Compares a line alone, and together with another one.
-    struct Each<'a, L>([&'a L; 2], [u64; 2], u32);
+    /// Adds planes as a query of hashes of 64, 128 and 256 bits does, and compares the sums with `k`.
+    struct Planes<'a>(&'a [Plane; 15], [u16; MAX_PLANES], u32);
 
-    impl<L: Line> Work for Each<'_, L> {
-        type Output = [u32; 2];
+    impl Work for Planes<'_> {
+        type Output = [u32; 3];
 
         #[inline(always)]
-        fn run<C: Compare>(self, compare: C) -> [u32; 2] {
-            let Each([line, other], query, k) = self;
-            [line.near(compare, query[0], k), line.near_both(compare, other, (query[0], query[1]), k)]
+        fn run<C: Compare>(self, compare: C) -> [u32; 3] {
+            let Planes(planes, words, k) = self;
+            let pattern = compare.pattern(&words);
+            [3, 7, 15].map(|count| {
+                let (fours, three) = planes[..count].as_chunks::<4>();
+                let fours = fours.iter().enumerate();
+                let sums = fours
+                    .fold(compare.none(), |sums, (at, four)| compare.add_four(four, &pattern, 4 * at, sums));
+                let three = three.as_array::<3>().expect("the last three planes");
+                compare.few(compare.add_three(three, &pattern, count - 3, sums), k)
+            })
         }
     }
 
-    /// Compares four lines together.
-    struct All<'a>([&'a Line64; 4], [u64; 4], u32);
-
-    impl Work for All<'_> {
-        type Output = u8;
-
-        #[inline(always)]
-        fn run<C: Compare>(self, compare: C) -> u8 {
-            compare.all64(self.0, self.1, self.2)
+    fn check_planes(mut cell: impl FnMut(u16) -> u16, words: [u16; MAX_PLANES], k: u32) {
+        let planes: [Plane; 15] = Default::default();
+        for lane in 0..LANES {
+            for (plane, word) in planes.iter().zip(words) {
+                plane.write(lane, cell(word));
+            }
         }
+        let ones = |count: usize, lane: usize| -> u32 {
+            let differing = planes[..count].iter().zip(words).map(|(plane, word)| plane.read(lane) ^ word);
+            differing.map(u16::count_ones).sum()
+        };
+        let expected = [3, 7, 15]
+            .map(|count| (0..LANES).fold(0, |all, lane| all | u32::from(ones(count, lane) <= k) << lane));
+        every_form(|| Planes(&planes, words, k), &expected, k);
     }
 
-    fn check_all(mut cell: impl FnMut(u64) -> u64, [one, other]: [u64; 2], k: u32) {
-        let (lines, query): ([Line64; 4], _) = (Default::default(), [one, other, !one, one ^ other]);
-        let lines = &lines;
-        for at in 0..32 {
-            lines[at % 4].publish(at / 4, cell(query[at % 4]));
+    /// Compares a line.
+    struct Each<'a>(&'a Line32, u32, u32);
+
+    impl Work for Each<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<C: Compare>(self, compare: C) -> u32 {
+            self.0.near(compare, self.1, self.2)
         }
-        let ones = |at: usize| (0..4).map(move |part| (lines[part].read(at) ^ query[part]).count_ones());
-        let expected = (0..8).fold(0, |all, at| all | u8::from(ones(at).sum::<u32>() <= k) << at);
-        let all = || All(lines.each_ref(), query, k);
-        every_form(all, &expected, k);
     }
 
     /// Checks the forms that this processor has against the contract of [`Compare`].
-    fn check<L: Line>(mut cell: impl FnMut(u64) -> u64, query: [u64; 2], k: u32) {
-        let lines = [L::default(), L::default()];
-        for at in 0..2 * L::CELLS {
-            lines[at % 2].publish(at / 2, cell(query[at % 2]));
-        }
-        let ones = |half: usize, at: usize| {
-            ((lines[half].read(at) ^ query[half]) & (u64::MAX >> (64 - L::BITS))).count_ones()
-        };
-        let expected = (0..L::CELLS).fold([0; 2], |[alone, both], at| {
-            let near = [ones(0, at) <= k, ones(0, at) + ones(1, at) <= k];
-            [alone | u32::from(near[0]) << at, both | u32::from(near[1]) << at]
-        });
-        let each = || Each(lines.each_ref(), query, k);
-        every_form(each, &expected, k);
+    fn check(mut cell: impl FnMut(u32) -> u32, query: u32, k: u32) {
+        let line = Line32::default();
+        (0..Line32::CELLS).for_each(|at| line.publish(at, cell(query)));
+        let near = |at: usize| (line.read(at) ^ query).count_ones() <= k;
+        let expected = (0..Line32::CELLS).fold(0, |all, at| all | u32::from(near(at)) << at);
+        every_form(|| Each(&line, query, k), &expected, k);
     }
 
     #[test]
@@ -485,26 +453,18 @@ mod tests {
                 _ => [0, u64::MAX, query, !query][(next() % 4) as usize],
             };
             for k in [0, 1, 3, 7, 8, 16, 31, 32, 63, 64, 100, 128, 200] {
-                check::<Line32>(&mut cell, queries, k);
-                check::<Line64>(&mut cell, queries, k);
-                check_packed::<Packed48>(|| cell(queries[0]), queries[0], k);
-                let wide = |high, low| u128::from(high) << 64 | u128::from(low);
-                let query = wide(queries[0], queries[1]);
-                check_packed::<Packed112>(|| wide(cell(queries[0]), cell(queries[1])), query, k);
-                let wider = |cell: &mut dyn FnMut(u64) -> u64| {
-                    U256::from_words([queries[0], queries[1], queries[0], queries[1]].map(cell))
-                };
-                let query = wider(&mut |word| word);
-                check_packed::<Packed240>(|| wider(&mut cell), query, k);
-                check_all(&mut cell, queries, k);
+                check(|query| cell(query.into()) as u32, queries[0] as u32, k);
+                check_packed(|| cell(queries[0]), queries[0], k);
+                let words = std::array::from_fn(|at| (queries[at % 2] >> (at % 4 * 16)) as u16);
+                check_planes(|word| cell(word.into()) as u16, words, k);
             }
         }
     }
 
     /// Compares a line of packed entries.
-    struct Entries<'a, P>(&'a P, Pattern, u32);
+    struct Entries<'a>(&'a Packed48, LinePattern, u32);
 
-    impl<P: Packed> Work for Entries<'_, P> {
+    impl Work for Entries<'_> {
         type Output = u32;
 
         #[inline(always)]
@@ -513,37 +473,31 @@ mod tests {
         }
     }
 
-    fn check_packed<P: Packed<Whole: Into<U256>>>(
-        mut entry: impl FnMut() -> P::Whole,
-        query: P::Whole,
-        k: u32,
-    ) {
-        let (line, unused) = (P::default(), U256::BITS - P::BITS);
-        let stored = |whole: U256| whole << unused >> unused;
+    fn check_packed(mut entry: impl FnMut() -> u64, query: u64, k: u32) {
+        const STORED: u64 = u64::MAX >> 16;
+        let line = Packed48::default();
         let mut expected = 0;
         // No head may be taken for an entry.
         line.set_head(u32::MAX);
-        for at in 0..P::ENTRIES {
+        for at in 0..Packed48::ENTRIES {
             let whole = entry();
             line.write(at, whole);
-            assert_eq!(line.read(at).into(), stored(whole.into()));
-            let ones = stored(whole.into() ^ query.into()).count_ones();
-            expected |= u32::from(ones <= k) << at;
+            assert_eq!(line.read(at), whole & STORED);
+            expected |= u32::from(((whole ^ query) & STORED).count_ones() <= k) << at;
         }
         assert_eq!(line.head(), u32::MAX);
-        let entries = || Entries(&line, P::pattern(query), k);
-        every_form(entries, &expected, k);
+        every_form(|| Entries(&line, Packed48::pattern(query), k), &expected, k);
         // The first word of the first entry. Other entries may have the same word.
-        let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)).low() as u16;
-        let expected = (0..P::ENTRIES).fold(0, |all, at| all | u32::from(first(at) == first(0)) << at);
-        let beginning = || Beginning(&line, first(0));
-        every_form(beginning, &expected, 0);
+        let first = |at: usize| (line.read(at) >> 32) as u16;
+        let same = |at: usize| u32::from(first(at) == first(0)) << at;
+        let expected = (0..Packed48::ENTRIES).fold(0, |all, at| all | same(at));
+        every_form(|| Beginning(&line, first(0)), &expected, 0);
     }
 
     /// Compares the first words of packed entries.
-    struct Beginning<'a, P>(&'a P, u16);
+    struct Beginning<'a>(&'a Packed48, u16);
 
-    impl<P: Packed> Work for Beginning<'_, P> {
+    impl Work for Beginning<'_> {
         type Output = u32;
 
         #[inline(always)]

@@ -50,11 +50,9 @@ fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
 
 /// An index of `stored` without `removed`, and the same hashes as a plain list.
 fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
-    // Each layout from the beginning, and thresholds so small that a migration is in progress.
-    let never = usize::MAX;
-    let ways = [(never, never), (0, never), (0, 0), (60, never), (20, 70), (never, 50)];
-    let (buckets, three) = ways[stored.len() % ways.len()];
-    let index = Index::with_layouts_from(buckets, three).in_form(some_form(removed.len()));
+    // Limits so small that bins are split.
+    let limits = [W::LIMIT, 0, 1, 2, 5, 16];
+    let index = Index::with_limit(limits[stored.len() % limits.len()]).in_form(some_form(removed.len()));
     let mut list = Vec::new();
     for &hash in stored {
         let new = !list.contains(&hash);
@@ -153,17 +151,17 @@ proptest! {
         }
     }
 
-    /// All radii that cover k give the answer of the scan, for any number of prefix bits.
+    /// All radii that cover k give the answer of the scan.
     #[test]
     fn every_split_of_k_is_exact(
-        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 32), bits in vec(2u8..=20, 11),
+        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 32), kind in any::<u8>(),
         pick in any::<usize>(), flips in vec(0u32..64, 0..12),
     ) {
         let narrow: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
-        every_split(&narrow, k.min(16), &cuts, &bits, pick, around(0, &flips) as u64)?;
-        every_split(&stored, k, &cuts, &bits, pick, around(0, &flips))?;
-        let long_ones: Vec<U256> = stored.iter().map(|&hash| long(bits[0], hash)).collect();
-        every_split(&long_ones, k, &cuts, &bits, pick, long(1, around(0, &flips)))?;
+        every_split(&narrow, k.min(16), &cuts, pick, around(0, &flips) as u64)?;
+        every_split(&stored, k, &cuts, pick, around(0, &flips))?;
+        let long_ones: Vec<U256> = stored.iter().map(|&hash| long(kind, hash)).collect();
+        every_split(&long_ones, k, &cuts, pick, long(1, around(0, &flips)))?;
     }
 }
 
@@ -172,7 +170,6 @@ fn every_split<W: Filed>(
     stored: &[W],
     k: u32,
     cuts: &[u8],
-    bits: &[u8],
     pick: usize,
     mask: W,
 ) -> Result<(), TestCaseError> {
@@ -185,18 +182,17 @@ fn every_split<W: Filed>(
         let block = if radii[block] < 8 { block } else { (block + 1) % widths.len() };
         radii[block] += 1;
     }
-    let bits: Vec<u8> = bits.iter().zip(&widths).map(|(bits, width)| *bits.min(width)).collect();
     let query = query_near(&list, mask, pick, true, mask);
     let (mut expected, mut found) = (Vec::new(), Vec::new());
     scan(&list, query, k, &mut expected);
-    prop_assert!(index.within_radii((&radii, &bits), query, k, &mut found).is_some());
-    prop_assert_eq!(sorted(found), sorted(expected), "radii {:?} of {:?} bits", radii, bits);
+    prop_assert!(index.within_radii(&radii, query, k, &mut found).is_some());
+    prop_assert_eq!(sorted(found), sorted(expected), "radii {:?}", radii);
     let too_few: Vec<i8> = radii.iter().enumerate().map(|(at, radius)| radius - i8::from(at == 0)).collect();
-    prop_assert!(index.within_radii((&too_few, &bits[..widths.len()]), query, k, &mut Vec::new()).is_none());
+    prop_assert!(index.within_radii(&too_few, query, k, &mut Vec::new()).is_none());
     Ok(())
 }
 
-/// The set is so large that segments reach their full depth and buckets outgrow their first size.
+/// The set is so large that position implies all bits of a block, and so skewed that some bins are long.
 #[test]
 fn a_large_skewed_set_is_exact_at_every_depth() {
     let mut state = 7u64;
@@ -215,10 +211,8 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     let mut list = stored.clone();
     list.sort_unstable();
     list.dedup();
-    // Four tables in segments, four in buckets, three in buckets, and a migration from four to three.
-    let never = usize::MAX;
-    let indexes = [(never, never), (1, never), (1, 1), (20_000, 111_000)]
-        .map(|(buckets, three)| Index::<u64>::with_layouts_from(buckets, three).in_form(some_form(buckets)));
+    let indexes =
+        [u64::LIMIT, 1, 10, 1_000].map(|limit| Index::<u64>::with_limit(limit).in_form(some_form(limit)));
     for (number, index) in indexes.iter().enumerate() {
         if number == 0 {
             assert_eq!(index.insert_all(stored.iter().copied()), list.len());
@@ -227,20 +221,18 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
         }
         assert_eq!(index.len(), list.len());
     }
-    assert_eq!(indexes.each_ref().map(|index| index.blocks().len()), [4, 4, 3, 4]);
     for query in [centres[0], centres[7] ^ 5, stored[3], next(), 0, u64::MAX] {
         for k in [0, 1, 3, 4, 7, 8, 11, 15, 16, 24, 63, 64] {
             indexes.iter().for_each(|index| check(index, &list, query, k).unwrap());
         }
     }
-    let [_, _, _, moving] = indexes;
+    let [_, moving, _, _] = indexes;
     for gone in list.drain(..20_000) {
         assert!(moving.remove(gone) && !moving.remove(gone));
     }
     let more: Vec<u64> = (0..60_000).map(|_| next()).collect();
     assert_eq!(moving.insert_all(more.iter().copied()), more.len());
     list.extend(more);
-    assert_eq!(moving.blocks().len(), 3, "the migration is complete");
     for query in [centres[0], list[0], list[119_000], next(), 0, u64::MAX] {
         [0, 3, 7, 12, 40].into_iter().for_each(|k| check(&moving, &list, query, k).unwrap());
     }
@@ -250,35 +242,25 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
 /// among those hashes reads about as little as any other query, because the plan probes the other blocks.
 #[test]
 fn the_plan_avoids_a_value_that_many_blocks_share() {
-    let never = usize::MAX;
-    for (buckets, three) in [(never, never), (1, never), (1, 1)] {
+    for limit in [u64::LIMIT, 8] {
         for shift in [0, 5, 16, 21, 32, 42, 48] {
             let shared = |i: u64| (spread(i) & !(0xffff << shift)) | (0xbeef << shift);
-            let index = Index::<u64>::with_layouts_from(buckets, three);
+            let index = Index::<u64>::with_limit(limit);
             index.insert_all((0..200_000).map(|i| if i % 10 == 0 { shared(i) } else { spread(i) }));
             for k in 0..3 {
                 let mut found = Vec::new();
                 let report = index.within(shared(70) ^ ((1 << k) - 1), k, &mut found);
                 assert!(found.iter().any(|near| near.hash == shared(70)));
                 let read = report.touched.candidates;
-                assert!(
-                    read < 4_000,
-                    "{buckets} {three} {shift} k = {k}: {read} candidates by {:?}",
-                    report.plan
-                );
+                assert!(read < 4_000, "{limit} {shift} k = {k}: {read} candidates by {:?}", report.plan);
             }
         }
     }
 }
 
-/// The lists are so long that they are inserted in several batches, and that a segment is rebuilt for many
-/// hashes at once. They include stored hashes and duplicates.
-fn long_lists_with_duplicates<W: Filed>(
-    (buckets, three): (usize, usize),
-    hash: impl Fn(u64) -> W,
-    flip: impl Fn(W, u32) -> W,
-) {
-    let index = Index::<W>::with_layouts_from(buckets, three);
+/// The lists are so long that they are inserted in many batches. They include stored hashes and duplicates.
+fn long_lists_with_duplicates<W: Filed>(limit: usize, hash: impl Fn(u64) -> W, flip: impl Fn(W, u32) -> W) {
+    let index = Index::<W>::with_limit(limit);
     let mut held = std::collections::BTreeSet::new();
     for (round, (from, to, step)) in
         [(0, 90_000, 1), (40_000, 420_000, 3), (0, 600_000, 2), (0, 600_000, 1)].into_iter().enumerate()
@@ -315,17 +297,15 @@ fn long_lists_with_duplicates<W: Filed>(
 
 #[test]
 fn long_lists_with_duplicates_are_sets_in_every_table() {
-    let never = usize::MAX;
-    for thresholds in [(never, never), (100_000, never), (1, 300_000)] {
-        long_lists_with_duplicates(thresholds, spread, |hash, bit| hash ^ 1 << bit);
+    for limit in [u64::LIMIT, 4] {
+        long_lists_with_duplicates(limit, spread, |hash, bit| hash ^ 1 << bit);
     }
     let wide = |number| u128::from(spread(number)) << 50 ^ u128::from(number) << 3;
-    for thresholds in [(never, never), (200_000, never)] {
-        long_lists_with_duplicates(thresholds, wide, |hash, bit| hash ^ 1 << bit);
-    }
+    long_lists_with_duplicates(u128::LIMIT, wide, |hash, bit| hash ^ 1 << bit);
     let wider = |number| long(2, wide(number));
-    for thresholds in [(never, never), (200_000, never)] {
-        long_lists_with_duplicates(thresholds, wider, |hash, bit| hash ^ U256::from(1) << bit);
+    // So few hashes for each value that position implies more bits than entries leave out.
+    for limit in [U256::LIMIT, 2] {
+        long_lists_with_duplicates(limit, wider, |hash, bit| hash ^ U256::from(1) << bit);
     }
 }
 
@@ -352,7 +332,7 @@ fn a_collection_of_a_few_documents_costs_kilobytes() {
         wide.insert(u128::from(hash) << 64 | u128::from(!hash));
         wider.insert(U256::from_words([hash, !hash, number, hash]));
     }
-    assert!(narrow.bytes() < 8 << 10, "{} bytes", narrow.bytes());
-    assert!(wide.bytes() < 12 << 10, "{} bytes", wide.bytes());
-    assert!(wider.bytes() < 24 << 10, "{} bytes", wider.bytes());
+    assert!(narrow.bytes() < 20 << 10, "{} bytes", narrow.bytes());
+    assert!(wide.bytes() < 64 << 10, "{} bytes", wide.bytes());
+    assert!(wider.bytes() < 128 << 10, "{} bytes", wider.bytes());
 }

@@ -19,17 +19,17 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::block::{Block, Filed, IMPLIED_BITS};
-use super::memory::{Compare, Packed, Pattern, Work, cells, empty_lines, prefetch, with_best};
+use super::super::memory::{Compare, LinePattern, Packed48, Work, cells, empty_lines, prefetch, with_best};
+use super::entry::{BAND_BITS, IMPLIED_BITS, first, joined};
 
 /// The number of first bits of a block that select a shard.
 pub(super) const SHARD_BITS: u32 = 6;
-/// A shard is rebuilt if more than one bucket in this number overflows. The first value is for blocks of
-/// which a query reads few buckets: a single extent then delays the whole query. The second value is for
-/// blocks of which it reads many.
-const BUCKETS_PER_OVERFLOW: [usize; 2] = [32, 8];
+/// A shard is rebuilt if more than one bucket in this number overflows.
+const BUCKETS_PER_OVERFLOW: usize = 8;
 /// Standard deviations above the mean at which a bucket overflows, if that share of buckets overflows.
-const DEVIATIONS: [f64; 2] = [1.5, 0.95];
+const DEVIATIONS: f64 = 0.95;
+/// The least number of lines of a bucket.
+const LEAST_LINES: u32 = 1;
 /// The minimum number of lines for extents.
 const SPARE: usize = 4;
 /// How many hashes ahead of the inserted one their buckets are prefetched.
@@ -79,12 +79,6 @@ impl Head {
     }
 }
 
-/// The index into the constants above: 0 if a query reads one bucket per block, because positions imply all
-/// bits of the block, and 1 if it reads many.
-fn probe_class(block: Block) -> usize {
-    usize::from(block.bits() > IMPLIED_BITS)
-}
-
 /// The number of buckets of a shard and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
@@ -96,25 +90,25 @@ pub(super) struct Shape {
 
 impl Shape {
     /// The smallest shape.
-    fn least<W: Filed>() -> Shape {
-        Shape { depth: IMPLIED_BITS, width: W::Packed::LEAST_LINES }
+    fn least() -> Shape {
+        Shape { depth: IMPLIED_BITS, width: LEAST_LINES }
     }
 
     /// The smallest shape of a shard of this block for this number of hashes.
-    pub(super) fn suited<W: Filed>(block: Block, hashes: usize) -> Shape {
-        let mut shape = Shape::least::<W>();
-        while shape.room::<W>(block) < hashes {
-            shape = shape.next::<W>(block);
+    pub(super) fn suited(hashes: usize) -> Shape {
+        let mut shape = Shape::least();
+        while shape.room() < hashes {
+            shape = shape.next();
         }
         shape
     }
 
     /// The next larger shape: larger buckets, or twice as many of the least size.
-    fn next<W: Filed>(self, block: Block) -> Shape {
-        let least = W::Packed::LEAST_LINES;
-        if self.depth < block.bits() && self.width + 1 < 2 * least {
+    fn next(self) -> Shape {
+        let least = LEAST_LINES;
+        if self.depth < BAND_BITS && self.width + 1 < 2 * least {
             Shape { width: self.width + 1, ..self }
-        } else if self.depth < block.bits() {
+        } else if self.depth < BAND_BITS {
             Shape { depth: self.depth + 1, width: least }
         } else {
             Shape { width: if self.width < 4 { self.width + 1 } else { self.width * 3 / 2 }, ..self }
@@ -132,33 +126,32 @@ impl Shape {
     }
 
     /// The number of lines of extents that these hashes need.
-    fn overflow<W: Filed>(self, block: Block, hashes: &[W]) -> usize {
+    fn overflow(self, hashes: &[u64]) -> usize {
         let mut sizes = vec![0u32; self.buckets()];
-        hashes.iter().for_each(|hash| sizes[self.bucket(block.place(*hash))] += 1);
-        let entries = self.width as usize * W::Packed::ENTRIES;
+        hashes.iter().for_each(|hash| sizes[self.bucket(first(*hash, BAND_BITS))] += 1);
+        let entries = self.width as usize * Packed48::ENTRIES;
         let over = sizes.iter().filter(|size| **size as usize > entries);
         // Extents of one, two, four and so on lines, until they are sufficient.
-        over.map(|size| (*size as usize - entries).div_ceil(W::Packed::ENTRIES) + 1)
+        over.map(|size| (*size as usize - entries).div_ceil(Packed48::ENTRIES) + 1)
             .map(|lines| lines.next_power_of_two() - 1)
             .sum()
     }
 
     /// The number of evenly spread hashes at which about the permitted number of buckets overflow. A bucket
     /// overflows if its hashes exceed the mean by [`DEVIATIONS`] roots of its number of entries.
-    fn room<W: Filed>(self, block: Block) -> usize {
-        let entries = (self.width as usize * W::Packed::ENTRIES) as f64;
-        ((entries - DEVIATIONS[probe_class(block)] * entries.sqrt()) * self.buckets() as f64) as usize
+    fn room(self) -> usize {
+        let entries = (self.width as usize * Packed48::ENTRIES) as f64;
+        ((entries - DEVIATIONS * entries.sqrt()) * self.buckets() as f64) as usize
     }
 }
 
 /// The hashes of a table whose blocks share their first [`SHARD_BITS`] bits.
-pub(super) struct Shard<W: Filed> {
+pub(super) struct Shard {
     /// The lines of the buckets, then those of the extents.
-    lines: Box<[W::Packed]>,
+    lines: Box<[Packed48]>,
     shape: Shape,
     /// Extents begin at multiples of 2 to the power of this number of lines.
     extent_shift: u32,
-    block: Block,
     counts: Counts,
 }
 
@@ -170,40 +163,38 @@ struct Counts {
     held: AtomicUsize,
 }
 
-impl<W: Filed> Shard<W> {
+impl Shard {
     /// The shard of these hashes in this shape, or in a larger one if links could not address all extents.
-    pub(super) fn built(block: Block, mut shape: Shape, hashes: &[W]) -> Shard<W> {
+    pub(super) fn built(mut shape: Shape, hashes: &[u64]) -> Shard {
         loop {
-            let spare = shape.buckets() / BUCKETS_PER_OVERFLOW[probe_class(block)]
-                + SPARE
-                + 2 * shape.overflow(block, hashes);
+            let spare = shape.buckets() / BUCKETS_PER_OVERFLOW + SPARE + 2 * shape.overflow(hashes);
             // Extents begin at positions that a link can address, which may need more lines.
             for spare in [spare, 2 * spare] {
-                let shard = Shard::empty(block, shape, spare);
+                let shard = Shard::empty(shape, spare);
                 if shard.fill(hashes) {
                     return shard;
                 }
             }
-            shape = shape.next::<W>(block);
+            shape = shape.next();
         }
     }
 
     /// Inserts hashes into an empty shard that no other thread sees. Returns whether they fit. It is faster
     /// than single insertions, because it does not read the written lines again.
-    fn fill(&self, hashes: &[W]) -> bool {
-        let (width, entries) = (self.shape.width as usize, W::Packed::ENTRIES);
+    fn fill(&self, hashes: &[u64]) -> bool {
+        let (width, entries) = (self.shape.width as usize, Packed48::ENTRIES);
         let mut next = vec![0u32; self.shape.buckets()];
         let mut over = Vec::new();
         hashes.iter().take(AHEAD).for_each(|hash| self.prefetch_bucket(*hash));
         for (at, &hash) in hashes.iter().enumerate() {
             hashes.get(at + AHEAD).into_iter().for_each(|hash| self.prefetch_bucket(*hash));
-            let bucket = self.bucket(self.block.place(hash));
+            let bucket = self.bucket(first(hash, BAND_BITS));
             let place = next[bucket] as usize;
             let (line, entry) = if place < entries { (0, place) } else { (place / entries, place % entries) };
             if line < width {
                 next[bucket] += 1;
                 let line = &self.lines[bucket * width + line];
-                line.write(entry, self.block.turned(hash));
+                line.write(entry, hash);
                 line.set_head(Head::full_to(entry).0);
             } else {
                 over.push(hash);
@@ -213,18 +204,18 @@ impl<W: Filed> Shard<W> {
         over.iter().all(|hash| self.insert(*hash))
     }
 
-    fn empty(block: Block, shape: Shape, spare: usize) -> Shard<W> {
+    fn empty(shape: Shape, spare: usize) -> Shard {
         let extent_shift = (spare / Head::LINKS + 1).next_power_of_two().ilog2();
         let lines = empty_lines(shape.buckets() * shape.width as usize + spare);
         let counts = Counts { taken: AtomicUsize::new(0), held: AtomicUsize::new(0) };
-        Shard { lines, shape, extent_shift, block, counts }
+        Shard { lines, shape, extent_shift, counts }
     }
 
     /// A shard of the same hashes that has space for more.
-    pub(super) fn rebuilt(&self, number: usize) -> Shard<W> {
-        let is_half_full = self.len() * 2 > self.shape.room::<W>(self.block);
-        let shape = if is_half_full { self.shape.next::<W>(self.block) } else { self.shape };
-        Shard::built(self.block, shape, &self.hashes(number))
+    pub(super) fn rebuilt(&self, number: usize) -> Shard {
+        let is_half_full = self.len() * 2 > self.shape.room();
+        let shape = if is_half_full { self.shape.next() } else { self.shape };
+        Shard::built(shape, &self.hashes(number))
     }
 
     /// The number of hashes.
@@ -249,7 +240,7 @@ impl<W: Filed> Shard<W> {
 
     /// Whether so many hashes were removed that a much smaller shape is sufficient.
     pub(super) fn is_sparse(&self) -> bool {
-        self.shape != Shape::least::<W>() && self.len() * 8 < self.shape.room::<W>(self.block)
+        self.shape != Shape::least() && self.len() * 8 < self.shape.room()
     }
 
     /// The line at which extents begin.
@@ -266,21 +257,9 @@ impl<W: Filed> Shard<W> {
 
     /// The lines of `count` buckets, without their extents.
     #[inline(always)]
-    pub(super) fn buckets(&self, first: usize, count: usize) -> &[W::Packed] {
+    pub(super) fn buckets(&self, first: usize, count: usize) -> &[Packed48] {
         let width = self.shape.width as usize;
         &self.lines[first * width..(first + count) * width]
-    }
-
-    /// The lines of each bucket, without their extents.
-    #[inline(always)]
-    pub(super) fn each_bucket(&self) -> impl Iterator<Item = &[W::Packed]> {
-        self.lines[..self.extents()].chunks_exact(self.shape.width as usize)
-    }
-
-    /// The bucket of line `at`, counted from the first line of bucket `first`.
-    #[inline(always)]
-    pub(super) fn bucket_of(&self, first: usize, at: usize) -> usize {
-        if self.shape.width == 1 { first + at } else { first + at / self.shape.width as usize }
     }
 
     /// The first bits of the blocks in a bucket of shard `number`. Entries do not store them.
@@ -292,7 +271,7 @@ impl<W: Filed> Shard<W> {
 
     /// The extent to which a head points, if there is one; `after` is the number of extents before it.
     #[inline(always)]
-    fn extent(&self, head: Head, after: u32) -> Option<&[W::Packed]> {
+    fn extent(&self, head: Head, after: u32) -> Option<&[Packed48]> {
         let from = head.link().checked_sub(1)?;
         let from = self.extents() + (from << self.extent_shift);
         Some(&self.lines[from..from + (1 << after)])
@@ -300,7 +279,7 @@ impl<W: Filed> Shard<W> {
 
     /// The extents of the bucket whose last line is `last`.
     #[inline(always)]
-    pub(super) fn extents_after<'s>(&'s self, last: &'s W::Packed) -> impl Iterator<Item = &'s [W::Packed]> {
+    pub(super) fn extents_after<'s>(&'s self, last: &'s Packed48) -> impl Iterator<Item = &'s [Packed48]> {
         let mut last = last;
         let mut after = 0;
         std::iter::from_fn(move || {
@@ -321,27 +300,21 @@ impl<W: Filed> Shard<W> {
 
     /// Prefetches the bucket of a hash.
     #[inline(always)]
-    pub(super) fn prefetch_bucket(&self, hash: W) {
-        let bucket = self.bucket(self.block.place(hash));
+    pub(super) fn prefetch_bucket(&self, hash: u64) {
+        let bucket = self.bucket(first(hash, BAND_BITS));
         let lines = self.buckets(bucket, 1);
         prefetch(lines, lines.len());
     }
 
-    /// Whether the bucket of a hash has extents.
-    pub(super) fn overflows(&self, hash: W) -> bool {
-        let lines = self.buckets(self.bucket(self.block.place(hash)), 1);
-        Head(lines[lines.len() - 1].head()).link() > 0
-    }
-
     /// Inserts a hash, which must not be in the shard. Returns `false` if the shard must be rebuilt first.
     /// Only the writer may call this.
-    pub(super) fn insert(&self, hash: W) -> bool {
-        let mut lines = self.buckets(self.bucket(self.block.place(hash)), 1);
+    pub(super) fn insert(&self, hash: u64) -> bool {
+        let mut lines = self.buckets(self.bucket(first(hash, BAND_BITS)), 1);
         let mut after = 0;
         loop {
             let last = &lines[lines.len() - 1];
             let head = Head(last.head());
-            if head.used() < W::Packed::ENTRIES {
+            if head.used() < Packed48::ENTRIES {
                 break;
             }
             let extent = match self.extent(head, after) {
@@ -355,10 +328,10 @@ impl<W: Filed> Shard<W> {
             after += 1;
         }
         // Lines fill in order.
-        let full = |line: &W::Packed| Head(line.head()).used() == W::Packed::ENTRIES;
+        let full = |line: &Packed48| Head(line.head()).used() == Packed48::ENTRIES;
         let line = if lines.len() == 1 { &lines[0] } else { &lines[lines.partition_point(full)] };
         let head = Head(line.head());
-        line.write(head.used(), self.block.turned(hash));
+        line.write(head.used(), hash);
         line.set_head(head.with_another().0);
         self.counts.held.store(self.len() + 1, Ordering::Relaxed);
         true
@@ -366,7 +339,7 @@ impl<W: Filed> Shard<W> {
 
     /// Allocates an extent and links it to the last line of a bucket. Returns `None` if there are too few
     /// lines.
-    fn take_extent(&self, last: &W::Packed, head: Head, after: u32) -> Option<&[W::Packed]> {
+    fn take_extent(&self, last: &Packed48, head: Head, after: u32) -> Option<&[Packed48]> {
         let (taken, lines) = (self.taken(), 1usize << after);
         let end = taken + lines.next_multiple_of(1 << self.extent_shift);
         if self.extents() + end > self.lines.len() {
@@ -379,12 +352,13 @@ impl<W: Filed> Shard<W> {
     }
 
     /// Whether the shard holds the hash.
-    pub(super) fn contains(&self, hash: W) -> bool {
+    #[cfg(test)]
+    fn contains(&self, hash: u64) -> bool {
         with_best(Find { shard: self, hash }).is_some()
     }
 
     /// Removes a hash. Returns whether it was present. Only the writer may call this.
-    pub(super) fn remove(&self, hash: W) -> bool {
+    pub(super) fn remove(&self, hash: u64) -> bool {
         let Some((line, entry)) = with_best(Find { shard: self, hash }) else {
             return false;
         };
@@ -395,14 +369,14 @@ impl<W: Filed> Shard<W> {
 
     /// Calls `each` with every hash in `count` buckets of this shard, whose number is `number`.
     #[inline(always)]
-    pub(super) fn for_each_in(&self, number: usize, first: usize, count: usize, mut each: impl FnMut(W)) {
+    pub(super) fn for_each_in(&self, number: usize, first: usize, count: usize, mut each: impl FnMut(u64)) {
         for bucket in first..first + count {
             let lines = self.buckets(bucket, 1);
             let implied = self.implied(number, bucket);
-            let mut all = |lines: &[W::Packed]| {
+            let mut all = |lines: &[Packed48]| {
                 for line in lines {
                     for entry in cells(Head(line.head()).live()) {
-                        each(self.block.joined(implied, line.read(entry)));
+                        each(joined(implied, line.read(entry)));
                     }
                 }
             };
@@ -412,35 +386,24 @@ impl<W: Filed> Shard<W> {
     }
 
     /// All hashes of this shard, whose number is `number`.
-    pub(super) fn hashes(&self, number: usize) -> Vec<W> {
+    pub(super) fn hashes(&self, number: usize) -> Vec<u64> {
         let mut hashes = Vec::with_capacity(self.len());
         self.for_each_in(number, 0, self.shape.buckets(), |hash| hashes.push(hash));
         hashes
     }
 
-    /// The number of buckets.
-    pub(super) fn count(&self) -> usize {
-        self.shape.buckets()
-    }
-
     /// The occupied entries of a line within `k` bits of the pattern, and the head of the line.
     #[inline(always)]
-    pub(super) fn near<C: Compare>(compare: C, line: &W::Packed, pattern: &Pattern, k: u32) -> (u32, u32) {
+    pub(super) fn near<C: Compare>(compare: C, line: &Packed48, pattern: &LinePattern, k: u32) -> (u32, u32) {
         let head = line.head();
         (line.near(compare, pattern, k) & Head(head).live(), head)
     }
 
     /// The occupied entries of a line that begin with this word, and the head of the line.
     #[inline(always)]
-    pub(super) fn starting_with<C: Compare>(compare: C, line: &W::Packed, word: u16) -> (u32, u32) {
+    pub(super) fn starting_with<C: Compare>(compare: C, line: &Packed48, word: u16) -> (u32, u32) {
         let head = line.head();
         (line.beginning(compare, word) & Head(head).live(), head)
-    }
-
-    /// Whether every entry of the line with this head was used, so that the next line may have entries.
-    #[inline(always)]
-    pub(super) fn is_full(head: u32) -> bool {
-        Head(head).used() == W::Packed::ENTRIES
     }
 
     /// Whether the bucket continues in an extent after the line with this head.
@@ -450,26 +413,26 @@ impl<W: Filed> Shard<W> {
     }
 }
 
-struct Find<'a, W: Filed> {
-    shard: &'a Shard<W>,
-    hash: W,
+struct Find<'a> {
+    shard: &'a Shard,
+    hash: u64,
 }
 
-impl<'a, W: Filed> Work for Find<'a, W> {
-    type Output = Option<(&'a W::Packed, usize)>;
+impl<'a> Work for Find<'a> {
+    type Output = Option<(&'a Packed48, usize)>;
 
     #[inline(always)]
-    fn run<C: Compare>(self, compare: C) -> Option<(&'a W::Packed, usize)> {
+    fn run<C: Compare>(self, compare: C) -> Option<(&'a Packed48, usize)> {
         let Find { shard, hash } = self;
-        let pattern = W::Packed::pattern(shard.block.turned(hash));
-        let find = |lines: &'a [W::Packed]| {
+        let pattern = Packed48::pattern(hash);
+        let find = |lines: &'a [Packed48]| {
             lines.iter().find_map(|line| {
-                let (near, _) = Shard::<W>::near(compare, line, &pattern, 0);
+                let (near, _) = Shard::near(compare, line, &pattern, 0);
                 // The entry equals the hash in all stored bits, and the bucket implies the others.
                 (near != 0).then(|| (line, near.trailing_zeros() as usize))
             })
         };
-        let lines = shard.buckets(shard.bucket(shard.block.place(hash)), 1);
+        let lines = shard.buckets(shard.bucket(first(hash, BAND_BITS)), 1);
         find(lines).or_else(|| shard.extents_after(&lines[lines.len() - 1]).find_map(find))
     }
 }
@@ -477,19 +440,18 @@ impl<'a, W: Filed> Work for Find<'a, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookalike_hash::U256;
 
     fn spread(number: u64) -> u64 {
         number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number
     }
 
     /// Inserts the hashes of one shard one by one, with the necessary rebuilds, then removes them.
-    fn model<W: Filed>(block: Block, hashes: &[W]) {
-        let number = block.first(hashes[0], SHARD_BITS) as usize;
-        let mut shard = Shard::built(block, Shape::suited::<W>(block, 0), &[]);
+    fn model(hashes: &[u64]) {
+        let number = first(hashes[0], SHARD_BITS) as usize;
+        let mut shard = Shard::built(Shape::suited(0), &[]);
         let mut rebuilt = 0;
         for (count, &hash) in hashes.iter().enumerate() {
-            assert_eq!(block.first(hash, SHARD_BITS) as usize, number);
+            assert_eq!(first(hash, SHARD_BITS) as usize, number);
             assert!(!shard.contains(hash) && !shard.remove(hash));
             while !shard.insert(hash) {
                 rebuilt += 1;
@@ -499,13 +461,13 @@ mod tests {
             assert_eq!(shard.len(), count + 1);
         }
         assert!(rebuilt < 40, "the shard was rebuilt {rebuilt} times");
-        let sorted = |mut hashes: Vec<W>| {
+        let sorted = |mut hashes: Vec<u64>| {
             hashes.sort_unstable();
             hashes
         };
         let expected = sorted(hashes.to_vec());
         assert!(sorted(shard.hashes(number)) == expected);
-        let built = Shard::built(block, Shape::suited::<W>(block, hashes.len()), hashes);
+        let built = Shard::built(Shape::suited(hashes.len()), hashes);
         assert!(sorted(built.hashes(number)) == expected && built.len() == hashes.len());
         for &hash in hashes {
             assert!(built.contains(hash));
@@ -518,39 +480,28 @@ mod tests {
     fn evenly_spread_hashes_are_inserted_and_removed() {
         let count = if cfg!(miri) { 200 } else { 60_000 };
         let even: Vec<u64> = (0..count).map(|number| spread(number) >> 6 | 5 << 58).collect();
-        model(Block::new(48, 16), &even);
-        model(Block::new(42, 22), &even);
-        let wide: Vec<u128> = even.iter().map(|hash| u128::from(*hash) << 64 | 0x77).collect();
-        model(Block::new(106, 22), &wide);
-        let wider: Vec<U256> = wide.iter().map(|hash| U256::from(*hash) << 128).collect();
-        model(Block::new(232, 24), &wider);
+        model(&even);
     }
 
     #[test]
     fn hashes_of_one_bucket_overflow_into_its_extents() {
         let count = if cfg!(miri) { 100 } else { 20_000 };
         let one: Vec<u64> = (0..count).map(|number| 0xabcd << 48 | number).collect();
-        model(Block::new(48, 16), &one);
-        model(Block::new(42, 22), &one);
-        let wide: Vec<u128> = one.iter().map(|hash| u128::from(*hash) << 64 | 0x77).collect();
-        model(Block::new(106, 22), &wide);
-        let wider: Vec<U256> = wide.iter().map(|hash| U256::from(*hash) << 128).collect();
-        model(Block::new(232, 24), &wider);
+        model(&one);
     }
 
     #[test]
     fn consecutive_hashes_fill_one_bucket_after_another() {
         let row: Vec<u64> = (0..if cfg!(miri) { 200 } else { 30_000 }).collect();
-        model(Block::new(48, 16), &row);
-        model(Block::new(0, 21), &row.iter().map(|number| number & 0x7fff).take(30_000).collect::<Vec<_>>());
+        model(&row);
+        model(&row.iter().map(|number| number << 32).collect::<Vec<_>>());
     }
 
     /// There are so many extent lines that a link has too few bits to address each line.
     #[test]
     fn extents_start_at_even_lines_when_links_are_too_short() {
         let hashes: Vec<u64> = (0..if cfg!(miri) { 0 } else { 3_000_000 }).collect();
-        let block = Block::new(48, 16);
-        let shard = Shard::built(block, Shape { depth: 16, width: 1 }, &hashes);
+        let shard = Shard::built(Shape { depth: 16, width: 1 }, &hashes);
         assert!(cfg!(miri) || shard.extent_shift > 0);
         assert!(hashes.iter().step_by(100_000).all(|hash| shard.contains(*hash)));
         assert_eq!(shard.hashes(0).len(), hashes.len());
@@ -559,10 +510,10 @@ mod tests {
     /// There are more buckets with extents than a link can address, for any number of lines.
     #[test]
     fn a_shard_with_more_extents_than_links_gets_more_buckets() {
-        let (buckets, block) = (if cfg!(miri) { 0 } else { 140_000 }, Block::new(32, 32));
+        let buckets = if cfg!(miri) { 0 } else { 140_000 };
         let bucket = |bucket: u64| (0..21).map(move |at| (((bucket << 7) + at * 6) << 32) + at);
         let hashes: Vec<u64> = (0..buckets).flat_map(bucket).collect();
-        let shard = Shard::built(block, Shape { depth: 25, width: 1 }, &hashes);
+        let shard = Shard::built(Shape { depth: 25, width: 1 }, &hashes);
         assert!(cfg!(miri) || shard.depth() > 25);
         assert_eq!(shard.len(), hashes.len());
         assert!(hashes.iter().step_by(10_007).all(|hash| shard.contains(*hash)));
@@ -570,15 +521,13 @@ mod tests {
 
     #[test]
     fn a_suited_shape_holds_its_hashes() {
-        for block in [Block::new(48, 16), Block::new(0, 21), Block::new(42, 22)] {
-            let mut before = Shape::suited::<u64>(block, 0);
-            for hashes in (0..60).map(|step| 1usize << (step / 2) | (step % 2) << (step / 2)) {
-                let shape = Shape::suited::<u64>(block, hashes);
-                assert!(shape.room::<u64>(block) >= hashes);
-                assert!(shape.depth >= before.depth && shape.width >= before.width);
-                assert!(shape.depth == block.bits() || shape.width == 1);
-                before = shape;
-            }
+        let mut before = Shape::suited(0);
+        for hashes in (0..60).map(|step| 1usize << (step / 2) | (step % 2) << (step / 2)) {
+            let shape = Shape::suited(hashes);
+            assert!(shape.room() >= hashes);
+            assert!(shape.depth >= before.depth && shape.width >= before.width);
+            assert!(shape.depth == BAND_BITS || shape.width == 1);
+            before = shape;
         }
     }
 }

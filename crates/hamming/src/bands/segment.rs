@@ -24,8 +24,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::block::{Block, Filed, KEY_BITS, LEAD_BITS, is_empty, removed_front};
-use super::memory::{Compare, Line, Work, cells, empty_lines, prefetch, with_best};
+use super::super::memory::{Compare, Line32, Work, cells, empty_lines, prefetch, with_best};
+use super::entry::{KEY_BITS, LEAD_BITS, is_empty, key, load, removed_front, store};
 
 /// How far a hash may be stored beyond the home of the next key before the segment is rebuilt, in lines. The
 /// displacement at the time of building is added.
@@ -104,13 +104,12 @@ impl Cuts {
 /// The hashes of a table whose keys share their first bits. Readers need one cache line of this header, and
 /// no writer writes to that line.
 #[repr(C, align(64))]
-pub(super) struct Segment<W: Filed> {
+pub(super) struct Segment {
     homes: Homes,
     /// The fronts of the entries, line by line, then the backs in the same order, [`Filed::BACKS`] lines for
     /// each line of fronts. They are one allocation:
     /// the allocator reuses the memory of earlier segments better if allocations are large.
-    lines: Box<[W::Line]>,
-    block: Block,
+    lines: Box<[Line32]>,
     counts: Counts,
 }
 
@@ -127,21 +126,21 @@ struct Counts {
     held: AtomicU32,
 }
 
-impl<W: Filed> Segment<W> {
+impl Segment {
     /// The number of entries of a line.
-    pub(super) const PER_LINE: usize = <W::Line as Line>::CELLS;
+    pub(super) const PER_LINE: usize = Line32::CELLS;
 
     /// A segment of these hashes, whose keys share all but their last `bits` bits.
-    pub(super) fn built(block: Block, bits: u32, hashes: &[W], fill: Fill) -> Segment<W> {
+    pub(super) fn built(bits: u32, hashes: &[u64], fill: Fill) -> Segment {
         debug_assert!(bits + LEAD_BITS <= KEY_BITS);
         let wanted = hashes.len() as f64 / (fill.built * Self::PER_LINE as f64);
         let lines = (wanted.ceil() as u32).max(1);
         let mut homes = Homes { bits, lines, cuts: None };
-        let home_of = |homes: &Homes, hash: &W| homes.of(block.key(*hash) & mask(bits)) as u32;
+        let home_of = |homes: &Homes, hash: &u64| homes.of(key(*hash) & mask(bits)) as u32;
         let mut at_home: Vec<u32> = hashes.iter().map(|hash| home_of(&homes, hash)).collect();
         let mut places = Places::of(&at_home, lines, Self::PER_LINE);
         if places.displacement > MAX_DISPLACEMENT {
-            let mut keys: Vec<u64> = hashes.iter().map(|hash| block.key(*hash) & mask(bits)).collect();
+            let mut keys: Vec<u64> = hashes.iter().map(|hash| key(*hash) & mask(bits)).collect();
             keys.sort_unstable();
             homes.cuts = Some(Box::new(Cuts::of(&keys, lines)));
             at_home.iter_mut().zip(hashes).for_each(|(home, hash)| *home = home_of(&homes, hash));
@@ -149,14 +148,14 @@ impl<W: Filed> Segment<W> {
         }
         let spare = (lines as usize / 16).clamp(usize::from(lines > 2), 4);
         let count = places.end.max(lines as usize) + spare;
-        let all: Box<[W::Line]> = empty_lines((1 + W::BACKS) * count);
+        let all: Box<[Line32]> = empty_lines(2 * count);
         let (fronts, backs) = all.split_at(count);
         for (&hash, home) in hashes.iter().zip(at_home) {
             let next = &mut places.next[home as usize];
             let (line, entry) = (*next as usize / Self::PER_LINE, *next as usize % Self::PER_LINE);
             *next += 1;
-            let (front, back) = block.store(hash);
-            write_back::<W>(backs_of::<W>(backs, line), entry, back);
+            let (front, back) = store(hash);
+            backs[line].write(entry, back);
             fronts[line].publish(entry, front);
         }
         let room = (count * Self::PER_LINE) as f64;
@@ -164,7 +163,6 @@ impl<W: Filed> Segment<W> {
         Segment {
             homes,
             lines: all,
-            block,
             counts: Counts {
                 full: ((room * fill.full) as u32).max(len + 1),
                 reach: (REACH + places.displacement * 3 / 2) as u32,
@@ -179,41 +177,29 @@ impl<W: Filed> Segment<W> {
         self.counts.held.load(Ordering::Relaxed) as usize
     }
 
-    /// The maximum number of hashes that can be inserted before a rebuild.
-    pub(super) fn room(&self) -> usize {
-        self.counts.full.saturating_sub(self.counts.used.load(Ordering::Relaxed)) as usize
-    }
-
     /// The bytes that it occupies, without the bookkeeping of the allocator.
     pub(super) fn bytes(&self) -> usize {
         let cuts =
             self.homes.cuts.as_ref().map_or(0, |cuts| size_of_val(&*cuts.keys) + size_of_val(&*cuts.homes));
-        size_of::<Segment<W>>() + size_of_val(&*self.lines) + cuts
+        size_of::<Segment>() + size_of_val(&*self.lines) + cuts
     }
 
     /// The fronts, line by line.
     #[inline(always)]
-    pub(super) fn fronts(&self) -> &[W::Line] {
-        &self.lines[..self.lines.len() / (1 + W::BACKS)]
+    pub(super) fn fronts(&self) -> &[Line32] {
+        &self.lines[..self.lines.len() / 2]
     }
 
     /// The backs, [`Filed::BACKS`] lines for each line of fronts.
     #[inline(always)]
-    pub(super) fn backs(&self) -> &[W::Line] {
-        &self.lines[self.lines.len() / (1 + W::BACKS)..]
-    }
-
-    /// The lines of backs of a line of fronts.
-    #[inline(always)]
-    pub(super) fn backs_of(&self, line: usize) -> &[W::Line] {
-        backs_of::<W>(self.backs(), line)
+    pub(super) fn backs(&self) -> &[Line32] {
+        &self.lines[self.lines.len() / 2..]
     }
 
     /// The back of an entry that its front published, which was read before.
     #[inline(always)]
-    fn back(&self, line: usize, entry: usize) -> W::Back {
-        let backs = self.backs_of(line);
-        W::back_of(|cell| backs[cell].read_beside(entry))
+    fn back(&self, line: usize, entry: usize) -> u32 {
+        self.backs()[line].read_beside(entry)
     }
 
     /// The home lines of the keys from `first` to `last`: positions in units of 2^-64 of all keys.
@@ -227,20 +213,20 @@ impl<W: Filed> Segment<W> {
 
     /// The hash in an entry of a line; `lead` has the first bits of the segment's keys.
     #[inline(always)]
-    pub(super) fn hash(&self, line: usize, entry: usize, lead: u32) -> Option<W> {
+    pub(super) fn hash(&self, line: usize, entry: usize, lead: u32) -> Option<u64> {
         let front = self.fronts()[line].read(entry);
-        self.block.load((front, self.back(line, entry)), lead)
+        load((front, self.back(line, entry)), lead)
     }
 
     /// Calls `each` with every hash, nearly in the order of their keys.
     #[inline(always)]
-    pub(super) fn for_each(&self, lead: u32, mut each: impl FnMut(W)) {
+    pub(super) fn for_each(&self, lead: u32, mut each: impl FnMut(u64)) {
         self.for_each_from(0, self.fronts().len(), lead, &mut each);
     }
 
     /// Calls `each` with every hash of a run: see [`Segment::run`].
     #[inline(always)]
-    pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(W)) {
+    pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(u64)) {
         for line in self.run(from, homes) {
             for entry in 0..Self::PER_LINE {
                 if let Some(hash) = self.hash(line, entry, lead) {
@@ -266,37 +252,38 @@ impl<W: Filed> Segment<W> {
     /// Whether a run that reads this line must read the next one: the line is full and is not the last one.
     #[inline(always)]
     pub(super) fn continues_after(&self, line: usize) -> bool {
-        line + 1 < self.fronts().len() && !has_room::<W>(&self.fronts()[line])
+        line + 1 < self.fronts().len() && !has_room(&self.fronts()[line])
     }
 
     /// All hashes, nearly in the order of their keys, in a vector with capacity for `more` others.
-    pub(super) fn hashes(&self, lead: u32, more: usize) -> Vec<W> {
+    pub(super) fn hashes(&self, lead: u32, more: usize) -> Vec<u64> {
         let mut hashes = Vec::with_capacity(self.len() + more);
         self.for_each(lead, |hash| hashes.push(hash));
         hashes
     }
 
     /// Whether the segment holds the hash.
-    pub(super) fn contains(&self, hash: W) -> bool {
+    #[cfg(test)]
+    pub(super) fn contains(&self, hash: u64) -> bool {
         self.find(hash).is_some()
     }
 
     /// Inserts a hash, which must not be in the segment. Returns `false` if the segment must be rebuilt
     /// first. Only the writer may call this.
-    pub(super) fn insert(&self, hash: W) -> bool {
+    pub(super) fn insert(&self, hash: u64) -> bool {
         let used = self.counts.used.load(Ordering::Relaxed);
         if used >= self.counts.full {
             return false;
         }
-        let key = self.block.key(hash) & mask(self.homes.bits);
+        let key = key(hash) & mask(self.homes.bits);
         let home = self.homes.of(key);
-        let at_home = has_room::<W>(&self.fronts()[home]).then_some(home);
+        let at_home = has_room(&self.fronts()[home]).then_some(home);
         let Some(line) = at_home.or_else(|| self.room_after(home, key)) else {
             return false;
         };
-        let entry = first_free::<W>(&self.fronts()[line]);
-        let (front, back) = self.block.store(hash);
-        write_back::<W>(self.backs_of(line), entry, back);
+        let entry = first_free(&self.fronts()[line]);
+        let (front, back) = store(hash);
+        self.backs()[line].write(entry, back);
         self.fronts()[line].publish(entry, front);
         self.counts.used.store(used + 1, Ordering::Relaxed);
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -307,15 +294,15 @@ impl<W: Filed> Segment<W> {
     fn room_after(&self, home: usize, key: u64) -> Option<usize> {
         let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
         let end = (next + self.counts.reach as usize).min(self.fronts().len());
-        (home + 1..end).find(|line| has_room::<W>(&self.fronts()[*line]))
+        (home + 1..end).find(|line| has_room(&self.fronts()[*line]))
     }
 
     /// Removes a hash. Returns whether it was present. Only the writer may call this.
-    pub(super) fn remove(&self, hash: W) -> bool {
+    pub(super) fn remove(&self, hash: u64) -> bool {
         let Some((line, entry)) = self.find(hash) else {
             return false;
         };
-        self.fronts()[line].publish(entry, removed_front::<W>());
+        self.fronts()[line].publish(entry, removed_front());
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         true
     }
@@ -335,28 +322,28 @@ impl<W: Filed> Segment<W> {
     #[inline(always)]
     pub(super) fn prefetch_line(&self, line: usize) {
         prefetch(&self.fronts()[line..], 1);
-        prefetch(self.backs_of(line), W::BACKS);
+        prefetch(&self.backs()[line..], 1);
     }
 
     #[inline]
-    fn find(&self, hash: W) -> Option<(usize, usize)> {
+    fn find(&self, hash: u64) -> Option<(usize, usize)> {
         with_best(Find { segment: self, hash })
     }
 }
 
-struct Find<'a, W: Filed> {
-    segment: &'a Segment<W>,
-    hash: W,
+struct Find<'a> {
+    segment: &'a Segment,
+    hash: u64,
 }
 
-impl<W: Filed> Work for Find<'_, W> {
+impl Work for Find<'_> {
     type Output = Option<(usize, usize)>;
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> Option<(usize, usize)> {
         let Find { segment, hash } = self;
-        let (front, back) = segment.block.store(hash);
-        let home = segment.homes.of(segment.block.key(hash) & mask(segment.homes.bits));
+        let (front, back) = store(hash);
+        let home = segment.homes.of(key(hash) & mask(segment.homes.bits));
         for line in segment.run(home, 1) {
             for entry in cells(segment.fronts()[line].near(compare, front, 0)) {
                 // Read again with acquire ordering: the comparison guarantees no order.
@@ -370,30 +357,18 @@ impl<W: Filed> Work for Find<'_, W> {
     }
 }
 
-/// The lines of backs of a line of fronts.
-#[inline(always)]
-fn backs_of<W: Filed>(backs: &[W::Line], line: usize) -> &[W::Line] {
-    &backs[line * W::BACKS..][..W::BACKS]
-}
-
-/// Writes the back of an entry that its front will publish.
-#[inline(always)]
-fn write_back<W: Filed>(backs: &[W::Line], entry: usize, back: W::Back) {
-    backs.iter().zip(back.as_ref()).for_each(|(line, cell)| line.write(entry, *cell));
-}
-
 /// Whether a line has a free entry: its last entry is free. Entries are used in order and never become free
 /// again, so a full line stays full.
 #[inline(always)]
-fn has_room<W: Filed>(line: &W::Line) -> bool {
-    is_empty(line.read_beside(Segment::<W>::PER_LINE - 1))
+fn has_room(line: &Line32) -> bool {
+    is_empty(line.read_beside(Segment::PER_LINE - 1))
 }
 
 /// The first free entry of a line that has one. It is a binary search, because the processor mispredicts the
 /// end of a linear search.
 #[inline(always)]
-fn first_free<W: Filed>(line: &W::Line) -> usize {
-    let (mut first, mut step) = (0, Segment::<W>::PER_LINE / 2);
+fn first_free(line: &Line32) -> usize {
+    let (mut first, mut step) = (0, Segment::PER_LINE / 2);
     while step > 0 {
         first += step * usize::from(!is_empty(line.read_beside(first + step - 1)));
         step /= 2;
@@ -438,22 +413,22 @@ impl Places {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::first;
     use super::*;
-    use lookalike_hash::U256;
 
     const FILL: Fill = Fill { built: 0.7, full: 0.9 };
 
-    fn model<W: Filed>(block: Block, bits: u32, hashes: &[W]) {
-        let mut segment = Segment::built(block, bits, &[], FILL);
+    fn model(bits: u32, hashes: &[u64]) {
+        let mut segment = Segment::built(bits, &[], FILL);
         let mut rebuilt = 0;
-        let lead = block.first(hashes[0], LEAD_BITS);
+        let lead = first(hashes[0], LEAD_BITS);
         for (count, &hash) in hashes.iter().enumerate() {
             assert!(!segment.contains(hash));
             if !segment.insert(hash) {
                 rebuilt += 1;
                 let mut all = segment.hashes(lead, 1);
                 all.push(hash);
-                segment = Segment::built(block, bits, &all, FILL);
+                segment = Segment::built(bits, &all, FILL);
             }
             assert!(segment.contains(hash));
             assert_eq!(segment.len(), count + 1);
@@ -465,12 +440,11 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(all, expected);
         for &hash in hashes {
-            let place = (block.key(hash) & mask(bits)) << (u64::BITS - bits);
+            let place = (key(hash) & mask(bits)) << (u64::BITS - bits);
             let (from, homes) = segment.homes(place, place);
-            let ends = |line: &usize| *line + 1 >= from + homes && has_room::<W>(&segment.fronts()[*line]);
+            let ends = |line: &usize| *line + 1 >= from + homes && has_room(&segment.fronts()[*line]);
             let last = (from..segment.fronts().len()).find(ends).unwrap_or(segment.fronts().len() - 1);
-            let here =
-                |line| (0..Segment::<W>::PER_LINE).any(|at| segment.hash(line, at, lead) == Some(hash));
+            let here = |line| (0..Segment::PER_LINE).any(|at| segment.hash(line, at, lead) == Some(hash));
             assert_eq!((from..=last).filter(|line| here(*line)).count(), 1);
         }
         for &hash in hashes {
@@ -487,31 +461,23 @@ mod tests {
     #[test]
     fn evenly_spread_keys_are_found_in_their_runs() {
         let hashes: Vec<u64> = (0..5_000).map(|i| spread(i) >> 8).collect();
-        model(Block::new(48, 16), 48, &hashes);
-        model(Block::new(0, 16), 54, &hashes.iter().map(|&hash| hash & !0xc000).collect::<Vec<_>>());
-        let wide: Vec<u128> = (0..3_000).map(|i| u128::from(spread(i)) << 40 | u128::from(i)).collect();
-        model(Block::new(102, 26), 48, &wide);
+        model(48, &hashes);
+        model(54, &hashes.iter().map(|&hash| hash & !(0xc000 << 48)).collect::<Vec<_>>());
     }
 
-    /// Hashes that differ only in their last bits, in ascending order.
+    /// Entries that differ only in their last bits, in ascending order.
     #[test]
-    fn consecutive_hashes_do_not_displace_each_other() {
+    fn consecutive_entries_do_not_displace_each_other() {
         let row: Vec<u64> = (0..20_000).collect();
-        model(Block::new(48, 16), 54, &row);
-        let wide: Vec<u128> = (0..20_000).collect();
-        model(Block::new(102, 26), 48, &wide);
+        model(54, &row);
     }
 
     #[test]
     fn clustered_keys_get_more_lines() {
         let one_key: Vec<u64> = (0..6_000).map(|i| 0x0042 << 48 | i).collect();
-        model(Block::new(48, 16), 48, &one_key);
-        model(Block::new(48, 16), 54, &one_key);
+        model(48, &one_key);
+        model(54, &one_key);
         let few: Vec<u64> = (0..6_000).map(|i| (i % 3 * 85) << 48 | spread(i) >> 16).collect();
-        model(Block::new(48, 16), 48, &few);
-        let one_wide: Vec<u128> = (0..4_000u128).map(|i| 77 << 102 | i).collect();
-        model(Block::new(102, 26), 54, &one_wide);
-        let wider: Vec<U256> = one_wide.iter().map(|hash| U256::from(*hash) << 128).collect();
-        model(Block::new(230, 26), 54, &wider);
+        model(48, &few);
     }
 }

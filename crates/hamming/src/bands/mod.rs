@@ -2,7 +2,7 @@
 //! differ from it.
 //!
 //! A signature is cut into bands of several cells (Leskovec, Rajaraman and Ullman, "Mining of Massive
-//! Datasets", 3.4). The tables (`band_table`) are those of the pigeonhole index: a band is a block.
+//! Datasets", 3.4). A table of each band (`storage`) has the numbers of the signatures.
 //! Candidates are verified by the number of cells that differ. The cells of a *set* are its elements. An
 //! element of a set can be in any cell, so the elements of sets share one table. An element that many stored
 //! signatures have is not compared (`counted`); equal signatures are found all the same.
@@ -17,6 +17,15 @@
 //!
 //! *Absent*: how signatures are made (`lookalike-text`), documents, disks.
 
+mod buckets;
+mod entry;
+mod segment;
+mod shard;
+mod storage;
+mod table;
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,13 +34,13 @@ use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
-use super::band_table::{BUCKETS_FROM, BandTable, Probe, candidates};
 use super::erased::{HashIndex, Subject};
 use super::memory::{CACHE_LINE, pin, prefetch_from};
 use super::probe::Touched;
 use super::scan::Neighbour;
 use super::sharded::Report;
 use lookalike_hash::{Hash, SignatureShape, Width, is_blank};
+use storage::{BUCKETS_FROM, BandTable, Probe, candidates};
 
 /// The number of signatures in a chunk of memory. A stored signature does not move when others are inserted.
 const CHUNK: usize = 1 << 10;
@@ -441,6 +450,3 @@ impl HashIndex for Bands {
         each(&mut names.into_iter());
     }
 }
-
-#[cfg(test)]
-mod tests;

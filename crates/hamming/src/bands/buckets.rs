@@ -8,74 +8,71 @@
 //!
 //! *Absent*: the set of tables (`layout`), the lock of writers (`sharded`).
 
-use super::block::{Block, Filed};
-use super::memory::{Pin, Replaceable};
+use super::super::memory::{Pin, Replaceable};
+use super::entry::first;
 use super::shard::{SHARD_BITS, Shape, Shard};
 
 /// The number of shards of a table.
 pub(super) const SHARDS: usize = 1 << SHARD_BITS;
 
 /// The bucket table of one block.
-pub(super) struct Buckets<W: Filed> {
-    block: Block,
-    shards: Box<[Replaceable<Shard<W>>]>,
+pub(super) struct Buckets {
+    shards: Box<[Replaceable<Shard>]>,
 }
 
 /// `count` consecutive buckets of a shard: those of the blocks that begin with the same bits.
-pub(super) struct BucketRange<'p, W: Filed> {
-    pub(super) shard: &'p Shard<W>,
-    pub(super) number: usize,
+pub(super) struct BucketRange<'p> {
+    pub(super) shard: &'p Shard,
     pub(super) first: usize,
     pub(super) count: usize,
 }
 
-impl<'p, W: Filed> BucketRange<'p, W> {
+impl<'p> BucketRange<'p> {
     /// The buckets in `shard` of the blocks that begin with the `bits` bits of `prefix`.
     #[inline(always)]
-    pub(super) fn of(shard: &'p Shard<W>, prefix: u32, bits: u32) -> BucketRange<'p, W> {
-        let number = Buckets::<W>::shard_number(prefix, bits);
+    pub(super) fn of(shard: &'p Shard, prefix: u32, bits: u32) -> BucketRange<'p> {
         let first = shard.bucket(prefix << (u32::BITS - bits));
         let count = 1 << shard.depth().saturating_sub(bits);
-        BucketRange { shard, number, first, count }
+        BucketRange { shard, first, count }
     }
 }
 
-impl<W: Filed> Buckets<W> {
+impl Buckets {
     /// An empty table for `expected` hashes.
-    pub(super) fn new(block: Block, expected: usize) -> Buckets<W> {
-        let shape = Shape::suited::<W>(block, expected >> SHARD_BITS);
-        Buckets::of_shards(block, (0..SHARDS).map(|_| Shard::built(block, shape, &[])))
+    pub(super) fn new(expected: usize) -> Buckets {
+        let shape = Shape::suited(expected >> SHARD_BITS);
+        Buckets::of_shards((0..SHARDS).map(|_| Shard::built(shape, &[])))
     }
 
     /// The table of these shards, one for each value of the first [`SHARD_BITS`] bits of the block.
-    pub(super) fn of_shards(block: Block, shards: impl Iterator<Item = Shard<W>>) -> Buckets<W> {
+    pub(super) fn of_shards(shards: impl Iterator<Item = Shard>) -> Buckets {
         let shards: Box<[_]> = shards.map(Replaceable::new).collect();
         debug_assert_eq!(shards.len(), SHARDS);
-        Buckets { block, shards }
+        Buckets { shards }
     }
 
     /// A shard by its number.
     #[inline(always)]
-    pub(super) fn shard<'p>(&self, number: usize, pin: &'p Pin) -> &'p Shard<W> {
+    pub(super) fn shard<'p>(&self, number: usize, pin: &'p Pin) -> &'p Shard {
         self.shards[number].get(pin)
     }
 
     #[inline(always)]
-    fn number(&self, hash: W) -> usize {
-        self.block.first(hash, SHARD_BITS) as usize
+    fn number(hash: u64) -> usize {
+        first(hash, SHARD_BITS) as usize
     }
 
     /// The shard of a hash.
     #[inline(always)]
-    fn shard_of<'p>(&self, hash: W, pin: &'p Pin) -> &'p Shard<W> {
-        self.shard(self.number(hash), pin)
+    fn shard_of<'p>(&self, hash: u64, pin: &'p Pin) -> &'p Shard {
+        self.shard(Buckets::number(hash), pin)
     }
 
     /// The buckets of the blocks that begin with the `bits` bits of `prefix`; `bits` is at least
     /// [`SHARD_BITS`]. If the shard distinguishes fewer bits, it is one bucket, which has other blocks too.
     #[inline(always)]
-    pub(super) fn range<'p>(&self, prefix: u32, bits: u32, pin: &'p Pin) -> BucketRange<'p, W> {
-        BucketRange::of(self.shard(Buckets::<W>::shard_number(prefix, bits), pin), prefix, bits)
+    pub(super) fn range<'p>(&self, prefix: u32, bits: u32, pin: &'p Pin) -> BucketRange<'p> {
+        BucketRange::of(self.shard(Buckets::shard_number(prefix, bits), pin), prefix, bits)
     }
 
     /// The number of the shard of the blocks that begin with the `bits` bits of `prefix`.
@@ -84,64 +81,36 @@ impl<W: Filed> Buckets<W> {
         (prefix >> (bits - SHARD_BITS)) as usize
     }
 
-    /// Whether the hash is in the table.
-    pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {
-        self.shard_of(hash, pin).contains(hash)
-    }
-
-    /// Whether the bucket of a hash has extents, so that it may hold many hashes.
-    pub(super) fn overflows(&self, hash: W, pin: &Pin) -> bool {
-        self.shard_of(hash, pin).overflows(hash)
-    }
-
     /// Prefetches the bucket of a hash.
     #[inline(always)]
-    pub(super) fn prefetch(&self, hash: W, pin: &Pin) {
+    pub(super) fn prefetch(&self, hash: u64, pin: &Pin) {
         self.shard_of(hash, pin).prefetch_bucket(hash);
     }
 
     /// Inserts a hash, which must not be in the table. Returns whether a shard was replaced. Only one writer
     /// may call this at a time.
-    pub(super) fn insert(&self, hash: W, pin: &Pin) -> bool {
-        let number = self.number(hash);
+    pub(super) fn insert(&self, hash: u64, pin: &Pin) -> bool {
+        let number = Buckets::number(hash);
         let mut replaced = false;
         while !self.shard(number, pin).insert(hash) {
             self.shards[number].replace(self.shard(number, pin).rebuilt(number), pin);
             #[cfg(test)]
-            super::model::replaced();
+            super::super::model::replaced();
             replaced = true;
         }
         replaced
     }
 
     /// Removes a hash. Returns whether it was present. Only one writer may call this at a time.
-    pub(super) fn remove(&self, hash: W, pin: &Pin) -> bool {
-        let number = self.number(hash);
+    pub(super) fn remove(&self, hash: u64, pin: &Pin) -> bool {
+        let number = Buckets::number(hash);
         let shard = self.shard(number, pin);
         let there = shard.remove(hash);
         if there && shard.is_sparse() {
-            let shape = Shape::suited::<W>(self.block, 2 * shard.len());
-            self.shards[number].replace(Shard::built(self.block, shape, &shard.hashes(number)), pin);
+            let shape = Shape::suited(2 * shard.len());
+            self.shards[number].replace(Shard::built(shape, &shard.hashes(number)), pin);
         }
         there
-    }
-
-    /// Calls `each` with all hashes whose block begins with the `bits` bits of `prefix`.
-    pub(super) fn hashes_with(&self, prefix: u32, bits: u32, pin: &Pin, mut each: impl FnMut(W)) {
-        if bits <= SHARD_BITS {
-            let shards = 1 << (SHARD_BITS - bits);
-            for number in prefix as usize * shards..(prefix as usize + 1) * shards {
-                let shard = self.shard(number, pin);
-                shard.for_each_in(number, 0, shard.count(), &mut each);
-            }
-            return;
-        }
-        let BucketRange { shard, number, first, count } = self.range(prefix, bits, pin);
-        shard.for_each_in(number, first, count, |hash| {
-            if self.block.first(hash, bits) == prefix {
-                each(hash);
-            }
-        });
     }
 
     /// The number of shards.

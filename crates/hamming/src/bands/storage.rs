@@ -6,16 +6,13 @@
 //!
 //! *Absent*: signatures (`bands`).
 
-use super::block::{Block, LEAD_BITS};
+use super::super::memory::{Compare, Packed48, Pin, Replaceable, Work, cells, prefetch, with_best};
 use super::buckets::{BucketRange, Buckets};
-use super::memory::{Compare, Line, Packed, Packed48, Pin, Replaceable, Work, cells, prefetch, with_best};
+use super::entry::{BAND_BITS, LEAD_BITS, first, store};
 use super::segment::{Fill, Segment};
 use super::shard::Shard;
 use super::table::{Run, Table};
 
-/// The block of an entry: the hash of the band. The number of the signature follows it.
-const BAND: Block = Block::new(32, BAND_BITS);
-const BAND_BITS: u32 = 32;
 const FILL: Fill = Fill { built: 0.72, full: 0.93 };
 /// The number of entries per table from which on buckets are faster than segments.
 pub(super) const BUCKETS_FROM: usize = 400_000;
@@ -24,20 +21,20 @@ pub(super) const BUCKETS_FROM: usize = 400_000;
 pub(super) struct BandTable(Replaceable<Storage>);
 
 enum Storage {
-    Segments(Table<u64>),
-    Buckets(Buckets<u64>),
+    Segments(Table),
+    Buckets(Buckets),
 }
 
 /// A band of a query, whose first lines are prefetched.
 pub(super) enum Probe<'p> {
-    Run { run: Run<'p, u64>, entry: u64 },
-    Bucket { shard: &'p Shard<u64>, lines: &'p [Packed48], entry: u64 },
+    Run { run: Run<'p>, entry: u64 },
+    Bucket { shard: &'p Shard, lines: &'p [Packed48], entry: u64 },
 }
 
 impl BandTable {
     /// An empty table.
     pub(super) fn new() -> BandTable {
-        BandTable(Replaceable::new(Storage::Segments(Table::new(BAND, 0))))
+        BandTable(Replaceable::new(Storage::Segments(Table::new(0))))
     }
 
     /// The entry of a signature: the hash of its band, and its number.
@@ -63,7 +60,7 @@ impl BandTable {
 
     /// Begins to probe a band: finds and prefetches its first lines.
     pub(super) fn probe<'p>(&self, entry: u64, pin: &'p Pin) -> Probe<'p> {
-        let hash = BAND.first(entry, BAND_BITS);
+        let hash = first(entry, BAND_BITS);
         match self.0.get(pin) {
             Storage::Segments(table) => {
                 let run = table.view(pin).run(hash, BAND_BITS);
@@ -94,7 +91,7 @@ impl BandTable {
         let Storage::Segments(table) = self.0.get(pin) else {
             return false;
         };
-        let buckets = Buckets::new(BAND, filed);
+        let buckets = Buckets::new(filed);
         for first in 0..1 << LEAD_BITS {
             table.view(pin).hashes_with(first, LEAD_BITS, |entry| _ = buckets.insert(entry, pin));
         }
@@ -129,7 +126,7 @@ pub(super) fn candidates(probes: &[Probe<'_>]) -> Vec<u32> {
 
 /// An entry of a segment that has the same back as a queried band, so that it may share the band.
 struct NearEntry<'p> {
-    segment: &'p Segment<u64>,
+    segment: &'p Segment,
     line: usize,
     place: usize,
     entry: u64,
@@ -138,8 +135,8 @@ struct NearEntry<'p> {
 impl NearEntry<'_> {
     /// The number of the signature; `None` if it does not share the band.
     fn number(&self) -> Option<u32> {
-        let stored = self.segment.hash(self.line, self.place, BAND.first(self.entry, LEAD_BITS))?;
-        (BAND.first(stored, BAND_BITS) == BAND.first(self.entry, BAND_BITS)).then_some(stored as u32)
+        let stored = self.segment.hash(self.line, self.place, first(self.entry, LEAD_BITS))?;
+        (first(stored, BAND_BITS) == first(self.entry, BAND_BITS)).then_some(stored as u32)
     }
 }
 
@@ -156,9 +153,9 @@ impl<'p> Work for FindEntries<'_, 'p> {
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
         let FindEntries { probes, near, numbers } = self;
-        let mut compare_line = |segment: &'p Segment<u64>, line: usize, entry: u64| {
+        let mut compare_line = |segment: &'p Segment, line: usize, entry: u64| {
             // A back is the hash of the band without its lead, then the first bits of the number.
-            let [back] = BAND.store(entry).1;
+            let back = store(entry).1;
             for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
                 near.push(NearEntry { segment, line, place, entry });
             }
@@ -166,7 +163,7 @@ impl<'p> Work for FindEntries<'_, 'p> {
         let mut take = |line: &Packed48, entry: u64| {
             // The bucket implies the first 16 bits of the band's hash. The first word of an entry has the
             // others.
-            let (same, head) = Shard::<u64>::starting_with(compare, line, (entry >> BAND_BITS) as u16);
+            let (same, head) = Shard::starting_with(compare, line, (entry >> BAND_BITS) as u16);
             numbers.extend(cells(same).map(|place| line.read(place) as u32));
             head
         };
@@ -184,7 +181,7 @@ impl<'p> Work for FindEntries<'_, 'p> {
                 }
                 Probe::Bucket { shard, lines, entry } => {
                     let last = lines.iter().fold(0, |_, line| take(line, *entry));
-                    if Shard::<u64>::has_extent(last) {
+                    if Shard::has_extent(last) {
                         shard.prefetch_extent(last);
                         open.push(probe);
                     }

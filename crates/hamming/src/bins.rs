@@ -1,0 +1,416 @@
+//! The table of one block: every hash of the index, in a bin chosen by the first bits of the block.
+//!
+//! A table has [`RACKS`] racks, chosen by the first [`RACK_BITS`] bits of the block. A rack has a bin for
+//! each pair of values of the next bits. When its bins have become long, it is replaced by one that
+//! distinguishes another bit, and by one of fewer bits when they have become short.
+//!
+//! *Absent*: the set of tables (`layout`), the lock of writers (`sharded`).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::bin::{Bin, End, with_room};
+use super::block::{Block, Filed, IMPLIED_BITS};
+use super::memory::{Compare, Pin, Replaceable, Work, prefetch_from, with_best};
+
+/// The number of first bits of a block that select a rack.
+pub(super) const RACK_BITS: u32 = 4;
+/// The number of racks of a table.
+pub(super) const RACKS: usize = 1 << RACK_BITS;
+/// The least number of bits of a block that position implies: those of the rack and of an end.
+pub(super) const LEAST_DEPTH: u32 = RACK_BITS + 1;
+/// A rack whose bins have this many times fewer hashes than they might gets bins of twice as many values.
+const SPARSE: usize = 8;
+/// A bin with so many removed entries is copied without them if they are half of all.
+const FEW_DEAD: usize = 32;
+
+/// The hashes whose blocks share their first [`RACK_BITS`] bits.
+pub(super) struct Rack<W> {
+    /// The number of first bits of the block that position implies.
+    depth: u32,
+    bins: Box<[Replaceable<Bin<W>>]>,
+    /// The number of hashes. Only the writer changes it.
+    held: AtomicUsize,
+}
+
+/// Where the hashes of a value are: the number of the bin in its rack, and the end of the bin.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) bin: usize,
+    pub(super) end: End,
+}
+
+impl<W: Filed> Rack<W> {
+    /// The rack of these hashes.
+    fn built(block: Block, depth: u32, hashes: &[W]) -> Rack<W> {
+        let mut sizes = vec![0u32; 1 << (depth - RACK_BITS - 1)];
+        let place = |hash: W| Rack::<W>::place_at(depth, block.place(hash));
+        hashes.iter().for_each(|hash| sizes[place(*hash).bin] += 1);
+        let tiles = |size: &u32| if *size == 0 { 0 } else { with_room(*size as usize) };
+        let bins: Vec<Bin<W>> = sizes.iter().map(|size| Bin::new(tiles(size), depth)).collect();
+        for hash in hashes {
+            let Place { bin, end } = place(*hash);
+            bins[bin].insert(block.turned(*hash), end);
+        }
+        let bins = bins.into_iter().map(Replaceable::new).collect();
+        Rack { depth, bins, held: AtomicUsize::new(hashes.len()) }
+    }
+
+    /// The number of first bits of the block that position implies.
+    #[inline(always)]
+    pub(super) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The number of bits of a value that select a bin of the rack.
+    #[inline(always)]
+    pub(super) fn bin_bits(&self) -> u32 {
+        self.depth - RACK_BITS - 1
+    }
+
+    /// The number of last bits that select a bin and that its entries have, too.
+    #[inline(always)]
+    pub(super) fn repeated_bits(&self) -> u32 {
+        (self.depth - 1).saturating_sub(IMPLIED_BITS)
+    }
+
+    /// The number of bins.
+    #[inline(always)]
+    pub(super) fn bins(&self) -> usize {
+        self.bins.len()
+    }
+
+    /// A bin by its number.
+    #[inline(always)]
+    pub(super) fn bin<'p>(&self, number: usize, pin: &'p Pin) -> &'p Bin<W> {
+        self.bins[number].get(pin)
+    }
+
+    #[inline(always)]
+    fn place_at(depth: u32, place: u32) -> Place {
+        let value = place << RACK_BITS >> (RACK_BITS + u32::BITS - depth);
+        Place { bin: (value >> 1) as usize, end: End::of(value) }
+    }
+
+    /// Where the hashes are whose block begins with the 32 bits of `place`.
+    #[inline(always)]
+    pub(super) fn place(&self, place: u32) -> Place {
+        Rack::<W>::place_at(self.depth, place)
+    }
+
+    /// The hash of an entry of a bin of rack `number`.
+    #[inline(always)]
+    pub(super) fn hash(
+        &self,
+        block: Block,
+        (number, bin, end): (usize, usize, End),
+        (entry, extra): (W, u32),
+    ) -> W {
+        let value = ((number << self.bin_bits() | bin) << 1) as u32 | end.bit();
+        let first = if self.depth >= IMPLIED_BITS {
+            value >> (self.depth - IMPLIED_BITS)
+        } else {
+            let missing = IMPLIED_BITS - self.depth;
+            value << missing | extra & ((1 << missing) - 1)
+        };
+        block.joined(first, entry)
+    }
+
+    /// The number of hashes.
+    pub(super) fn len(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Calls `each` with the hashes of the `count` bins from `first` on.
+    fn for_each_in(
+        &self,
+        block: Block,
+        number: usize,
+        bins: std::ops::Range<usize>,
+        pin: &Pin,
+        each: &mut impl FnMut(W),
+    ) {
+        for bin in bins {
+            self.bin(bin, pin).for_each(|entry, extra, end| {
+                each(self.hash(block, (number, bin, end), (entry, extra)));
+            });
+        }
+    }
+
+    fn bytes(&self, pin: &Pin) -> usize {
+        let bins = self.bins.iter().map(|bin| bin.get(pin).bytes());
+        size_of::<Self>() + size_of_val(&*self.bins) + bins.sum::<usize>()
+    }
+}
+
+/// The table of one block.
+pub(super) struct Bins<W> {
+    block: Block,
+    racks: Box<[Replaceable<Rack<W>>]>,
+    /// The mean number of hashes of a value from which on a rack distinguishes another bit.
+    limit: usize,
+}
+
+impl<W: Filed> Bins<W> {
+    /// The table of a block whose racks are those of these hashes: one list for each value of the first
+    /// [`RACK_BITS`] bits.
+    pub(super) fn of_racks(block: Block, limit: usize, racks: impl Iterator<Item = Rack<W>>) -> Bins<W> {
+        let racks: Box<[_]> = racks.map(Replaceable::new).collect();
+        debug_assert_eq!(racks.len(), RACKS);
+        Bins { block, racks, limit }
+    }
+
+    /// An empty table.
+    pub(super) fn new(block: Block, limit: usize) -> Bins<W> {
+        Bins::of_racks(block, limit, (0..RACKS).map(|_| Rack::built(block, LEAST_DEPTH, &[])))
+    }
+
+    /// A rack of the table of a block with this limit.
+    pub(super) fn rack_of(block: Block, limit: usize, hashes: &[W]) -> Rack<W> {
+        Rack::built(block, depth_of(block, limit, hashes.len() << RACK_BITS), hashes)
+    }
+
+    /// A rack by its number.
+    #[inline(always)]
+    pub(super) fn rack<'p>(&self, number: usize, pin: &'p Pin) -> &'p Rack<W> {
+        self.racks[number].get(pin)
+    }
+
+    /// The rack of a hash, its number, and where in it the hash is.
+    #[inline(always)]
+    fn locate<'p>(&self, hash: W, pin: &'p Pin) -> (&'p Rack<W>, usize, Place) {
+        let place = self.block.place(hash);
+        let number = (place >> (u32::BITS - RACK_BITS)) as usize;
+        let rack = self.rack(number, pin);
+        (rack, number, rack.place(place))
+    }
+
+    /// The number of entries that a search for this hash compares.
+    pub(super) fn compared(&self, hash: W, pin: &Pin) -> usize {
+        self.length(self.block.place(hash), pin)
+    }
+
+    /// The number of entries of the value with which these 32 bits begin.
+    pub(super) fn length(&self, place: u32, pin: &Pin) -> usize {
+        let rack = self.rack((place >> (u32::BITS - RACK_BITS)) as usize, pin);
+        let Place { bin, end } = rack.place(place);
+        rack.bin(bin, pin).ends().at(end)
+    }
+
+    /// Whether the hash is in the table.
+    pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {
+        let (rack, _, Place { bin, end }) = self.locate(hash, pin);
+        let find = Find { bin: rack.bin(bin, pin), turned: self.block.turned(hash), end };
+        with_best(find).is_some()
+    }
+
+    /// Prefetches the pointer to the bin of a hash, for [`Bins::prefetch`].
+    #[inline(always)]
+    pub(super) fn prefetch_bin(&self, hash: W, pin: &Pin) {
+        let (rack, _, place) = self.locate(hash, pin);
+        prefetch_from(rack.bin(place.bin, pin));
+    }
+
+    /// Prefetches the entry that a hash will get.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, hash: W, pin: &Pin) {
+        let (rack, _, Place { bin, end }) = self.locate(hash, pin);
+        rack.bin(bin, pin).prefetch_next(end);
+    }
+
+    /// Prefetches the entries that a search for this hash compares.
+    #[inline(always)]
+    pub(super) fn prefetch_search(&self, hash: W, pin: &Pin) {
+        let (rack, _, Place { bin, end }) = self.locate(hash, pin);
+        let bin = rack.bin(bin, pin);
+        bin.prefetch(bin.span(end, false), false);
+    }
+
+    /// Inserts a hash, which must not be in the table. Only one writer may call this at a time.
+    pub(super) fn insert(&self, hash: W, pin: &Pin) {
+        let (rack, number, Place { bin, end }) = self.locate(hash, pin);
+        let turned = self.block.turned(hash);
+        if !rack.bin(bin, pin).insert(turned, end) {
+            let grown = rack.bin(bin, pin).grown(rack.depth);
+            grown.insert(turned, end);
+            rack.bins[bin].replace_small(grown, pin);
+        }
+        rack.held.store(rack.len() + 1, Ordering::Relaxed);
+        if rack.len() > self.limit << (rack.depth - RACK_BITS) && rack.depth < deepest(self.block) {
+            self.deepen(number, pin);
+        }
+    }
+
+    /// Removes a hash. Returns whether it was present. Only one writer may call this at a time.
+    pub(super) fn remove(&self, hash: W, pin: &Pin) -> bool {
+        let (rack, number, Place { bin, end }) = self.locate(hash, pin);
+        let found = rack.bin(bin, pin);
+        let Some(place) = with_best(Find { bin: found, turned: self.block.turned(hash), end }) else {
+            return false;
+        };
+        found.remove(place);
+        rack.held.store(rack.len() - 1, Ordering::Relaxed);
+        if found.dead() >= FEW_DEAD && found.dead() * 2 > found.ends().len() {
+            rack.bins[bin].replace_small(found.grown(rack.depth), pin);
+        }
+        if rack.depth > LEAST_DEPTH && rack.len() * SPARSE < self.limit << (rack.depth - RACK_BITS) {
+            self.flatten(number, pin);
+        }
+        true
+    }
+
+    /// Replaces a rack by one that distinguishes another bit: the two ends of each bin become two bins.
+    fn deepen(&self, number: usize, pin: &Pin) {
+        let rack = self.rack(number, pin);
+        let depth = rack.depth + 1;
+        let mut bins = Vec::with_capacity(2 * rack.bins.len());
+        for at in 0..rack.bins.len() {
+            let bin = rack.bin(at, pin);
+            let ends = bin.ends();
+            let parts = [End::Front, End::Back].map(|end| Bin::new(with_room(ends.at(end)), depth));
+            bin.for_each(|entry, extra, end| {
+                let hash = rack.hash(self.block, (number, at, end), (entry, extra));
+                let place = Rack::<W>::place_at(depth, self.block.place(hash));
+                parts[end.bit() as usize].insert(self.block.turned(hash), place.end);
+            });
+            bins.extend(parts.map(Replaceable::new));
+        }
+        self.replace(number, Rack { depth, bins: bins.into(), held: AtomicUsize::new(rack.len()) }, pin);
+    }
+
+    /// Replaces a rack by one that distinguishes a bit less.
+    fn flatten(&self, number: usize, pin: &Pin) {
+        let rack = self.rack(number, pin);
+        let mut hashes = Vec::with_capacity(rack.len());
+        let bins = 0..rack.bins.len();
+        rack.for_each_in(self.block, number, bins, pin, &mut |hash| hashes.push(hash));
+        self.replace(number, Rack::built(self.block, rack.depth - 1, &hashes), pin);
+    }
+
+    fn replace(&self, number: usize, rack: Rack<W>, pin: &Pin) {
+        self.racks[number].replace(rack, pin);
+        #[cfg(test)]
+        super::model::replaced();
+    }
+
+    /// Calls `each` with all hashes whose block begins with the `bits` bits of `prefix`.
+    pub(super) fn hashes_with(&self, prefix: u32, bits: u32, pin: &Pin, mut each: impl FnMut(W)) {
+        let place = if bits == 0 { 0 } else { prefix << (u32::BITS - bits) };
+        let first = (place >> (u32::BITS - RACK_BITS)) as usize;
+        for number in first..first + (1 << RACK_BITS.saturating_sub(bits)) {
+            let rack = self.rack(number, pin);
+            let below = bits.saturating_sub(RACK_BITS);
+            let bins = if below == 0 {
+                0..rack.bins.len()
+            } else {
+                let first = rack.place(place).bin;
+                first..first + (1 << rack.bin_bits().saturating_sub(below))
+            };
+            let exact = below > rack.bin_bits();
+            rack.for_each_in(self.block, number, bins, pin, &mut |hash| {
+                if !exact || self.block.first(hash, bits) == prefix {
+                    each(hash);
+                }
+            });
+        }
+    }
+
+    /// The bytes that the table occupies, including free entries, without the bookkeeping of the allocator.
+    pub(super) fn bytes(&self, pin: &Pin) -> usize {
+        let racks = (0..RACKS).map(|number| self.rack(number, pin).bytes(pin));
+        size_of::<Self>() + size_of_val(&*self.racks) + racks.sum::<usize>()
+    }
+}
+
+/// The most bits that position implies.
+fn deepest(block: Block) -> u32 {
+    const MOST: u32 = 20;
+    block.bits().min(MOST)
+}
+
+/// The number of bits that position implies in the table of a block that holds this many hashes.
+pub(super) fn depth_of(block: Block, limit: usize, hashes: usize) -> u32 {
+    (LEAST_DEPTH..deepest(block)).find(|depth| hashes <= limit << depth).unwrap_or_else(|| deepest(block))
+}
+
+/// Looks for a hash in a bin.
+struct Find<'a, W> {
+    bin: &'a Bin<W>,
+    turned: W,
+    end: End,
+}
+
+impl<W: Filed> Work for Find<'_, W> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<C: Compare>(self, compare: C) -> Option<usize> {
+        self.bin.find(compare, self.turned, self.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::pin;
+    use super::*;
+    use lookalike_hash::U256;
+
+    fn spread(number: u64) -> u64 {
+        number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number
+    }
+
+    /// Inserts the hashes one by one, then removes them, and looks at what is there.
+    fn model<W: Filed>(limit: usize, hashes: &[W]) {
+        let sorted = |table: &Bins<W>, (prefix, bits): (u32, u32)| {
+            let mut hashes = Vec::new();
+            table.hashes_with(prefix, bits, &pin(), |hash| hashes.push(hash));
+            hashes.sort_unstable();
+            hashes
+        };
+        for block in [W::BLOCKS[0], W::BLOCKS[W::BLOCKS.len() - 1]] {
+            let table = Bins::<W>::new(block, limit);
+            for hash in hashes {
+                assert!(!table.contains(*hash, &pin()) && !table.remove(*hash, &pin()));
+                table.insert(*hash, &pin());
+                assert!(table.contains(*hash, &pin()));
+            }
+            let mut expected = hashes.to_vec();
+            expected.sort_unstable();
+            assert!(sorted(&table, (0, 0)) == expected);
+            for bits in [3, 4, 7, 13, block.bits()] {
+                let prefix = block.first(hashes[0], bits);
+                let mut own = expected.clone();
+                own.retain(|hash| block.first(*hash, bits) == prefix);
+                assert!(sorted(&table, (prefix, bits)) == own, "{bits} bits");
+            }
+            let full = table.bytes(&pin());
+            for (removed, hash) in hashes.iter().enumerate() {
+                assert!(table.remove(*hash, &pin()) && !table.contains(*hash, &pin()));
+                if removed % 97 == 0 {
+                    table.insert(*hash, &pin());
+                    assert!(table.contains(*hash, &pin()) && table.remove(*hash, &pin()));
+                }
+            }
+            assert!(sorted(&table, (0, 0)).is_empty());
+            let left = table.bytes(&pin());
+            assert!(cfg!(miri) || left < full / 2, "{left} of {full} bytes are left");
+        }
+    }
+
+    #[test]
+    fn hashes_of_all_widths_are_inserted_and_removed() {
+        let count = if cfg!(miri) { 100 } else { 8_000 };
+        let even: Vec<u64> = (0..count).map(spread).collect();
+        let one_value: Vec<u64> = (0..count).map(|number| 0xabcd << 48 | number << 16 | 0x1234).collect();
+        for narrow in [even, one_value] {
+            let wide = |hash: &u64| u128::from(*hash) << 64 | u128::from(hash.rotate_left(16));
+            let wide: Vec<u128> = narrow.iter().map(wide).collect();
+            let wider: Vec<U256> =
+                wide.iter().map(|hash| U256::from(*hash) << 128 | U256::from(*hash)).collect();
+            for limit in [1, 5, 64] {
+                model(limit, &narrow);
+                model(limit, &wide);
+                model(limit, &wider);
+            }
+        }
+    }
+}

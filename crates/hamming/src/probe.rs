@@ -1,0 +1,394 @@
+//! Answers a query from the tables: prefetches, reads and compares what a plan selects.
+//!
+//! Costs: bins are read in batches. While the entries of one batch are compared, those of the next one are
+//! prefetched, and the headers of the one after it, so that cache misses overlap. No lock is taken and
+//! nothing waits.
+//!
+//! A query reads a rack of a table once, and a bin of it once. So it sees one state of each, whatever is
+//! replaced meanwhile.
+//!
+//! *Absent*: the choice of the plan, except for a query that reads many more hashes than expected.
+
+use arrayvec::ArrayVec;
+
+use super::bin::{Bin, End, Span};
+use super::bins::{Bins, RACK_BITS, RACKS, Rack};
+use super::block::{Block, Filed, words};
+use super::memory::{Compare, Form, LANES, Pin, Work, cells, prefetch_from, with_form};
+use super::plan::{MAX_BLOCKS, Plan};
+use super::scan::Neighbour;
+use super::tables::Tables;
+
+/// The number of bins whose memory is prefetched together.
+const BATCH: usize = 16;
+/// A bin is hot if it has more tiles than [`HOT_TILES`] and this many times the expected number.
+const HOT: usize = 8;
+const HOT_TILES: usize = 64;
+
+/// The memory that a query read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// The number of runs of memory. Each run begins at a new position.
+    pub probes: u64,
+    /// The number of compared entries in them, including free ones. Of a scan: the number of hashes.
+    pub candidates: u64,
+}
+
+/// A query and its distance.
+#[derive(Clone, Copy)]
+pub(super) struct Question<W> {
+    pub(super) query: W,
+    pub(super) k: u32,
+    /// The number of hashes in the index.
+    pub(super) hashes: usize,
+    pub(super) form: Form,
+}
+
+/// Appends every hash within `k` of the query to the answer, each once, in no particular order. The plan must
+/// cover `k`; otherwise the answer is incomplete.
+///
+/// Returns `false` and appends nothing if `stop_if_hot` is set and the query reads many more hashes than
+/// expected.
+#[inline]
+pub(super) fn probe<W: Filed>(
+    tables: &Tables<W>,
+    plan: &Plan,
+    question: &Question<W>,
+    stop_if_hot: bool,
+    (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
+    pin: &Pin,
+) -> bool {
+    let found_before = found.len();
+    let expected = plan.bits().iter().map(|bits| question.hashes >> (bits - 1)).max().unwrap_or(0);
+    let hot = if stop_if_hot { HOT_TILES + HOT * expected / LANES } else { usize::MAX };
+    let reader = Reader { plan, question: *question, hot, found, touched };
+    let (found, is_complete) = with_form(question.form, Probing { reader, tables: &tables.0, pin });
+    if !is_complete {
+        found.truncate(found_before);
+    }
+    is_complete
+}
+
+/// Prefetches the entries of the query's own values, if the plan has radii of 0 only. Otherwise these are a
+/// small part of what is read.
+#[inline]
+pub(super) fn prefetch_query<W: Filed>(tables: &Tables<W>, plan: &Plan, query: W, pin: &Pin) {
+    if plan.radii().iter().any(|&radius| radius > 0) {
+        return;
+    }
+    for (table, _) in tables.0.iter().zip(plan.radii()).filter(|(_, radius)| **radius == 0) {
+        table.prefetch_search(query, pin);
+    }
+}
+
+/// As [`probe`], by comparing every hash.
+pub(super) fn probe_all<W: Filed>(
+    tables: &Tables<W>,
+    question: &Question<W>,
+    (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
+    pin: &Pin,
+) {
+    let number = W::BLOCKS.len() - 1;
+    let scan = Scan { table: &tables.0[number], block: W::BLOCKS[number], question, found, touched, pin };
+    with_form(question.form, scan);
+}
+
+/// A plan for this query from the true numbers of hashes around it; `None` if comparing every hash is
+/// cheaper.
+#[cold]
+pub(super) fn adapted<W: Filed>(tables: &Tables<W>, question: &Question<W>, pin: &Pin) -> Option<Plan> {
+    let lengths = |(table, block): (&Bins<W>, &Block)| {
+        let place = block.place(question.query);
+        let depth = table.rack((place >> (u32::BITS - RACK_BITS)) as usize, pin).depth();
+        let length = |place| table.length(place, pin) as f64;
+        let around = (0..depth).map(|bit| length(place ^ 1 << (u32::BITS - 1 - bit)));
+        [length(place), around.sum()]
+    };
+    let lengths: Vec<[f64; 2]> = tables.0.iter().zip(W::BLOCKS).map(lengths).collect();
+    Plan::for_lengths::<W>(question.k, question.hashes, &lengths)
+}
+
+/// Whether the plan reads, in table `number`, a hash with this difference from the query. Only the first such
+/// table reports a hash. So each hash is reported once, for any order in which tables are read, and without a
+/// set of reported hashes.
+#[inline(always)]
+fn finds<W: Filed>(plan: &Plan, number: usize, difference: W) -> bool {
+    let radius = plan.radii()[number];
+    let block = W::BLOCKS[number];
+    radius >= 0 && block.first(difference, block.bits()).count_ones() <= radius.unsigned_abs().into()
+}
+
+/// Calls `each` with every value of `bits` bits that has `ones` of them set.
+#[inline(always)]
+fn for_each_with(bits: u32, ones: u32, mut each: impl FnMut(u32)) {
+    let mut flips = (1u64 << ones) - 1;
+    while flips < 1 << bits {
+        each(flips as u32);
+        if flips == 0 {
+            break;
+        }
+        flips = next_with_as_many_ones(flips);
+    }
+}
+
+/// The next larger number with the same number of one bits (R. W. Gosper, HAKMEM item 175, 1972).
+#[inline(always)]
+pub(super) fn next_with_as_many_ones(number: u64) -> u64 {
+    let lowest = number & number.wrapping_neg();
+    let carried = number + lowest;
+    carried | ((number ^ carried) >> 2 >> lowest.trailing_zeros())
+}
+
+/// A bin to read.
+#[derive(Clone, Copy)]
+struct Visit<'a, W> {
+    rack: &'a Rack<W>,
+    bin: &'a Bin<W>,
+    /// The part of the bin, known once its header is read.
+    span: Option<Span>,
+    number: u32,
+    table: u8,
+    rack_number: u8,
+    /// The number of differences from the query in the bits of the bin that its entries do not repeat.
+    elsewhere: u8,
+    end: End,
+    /// Whether both ends are read.
+    both: bool,
+}
+
+type Batch<'a, W> = ArrayVec<Visit<'a, W>, BATCH>;
+
+/// What a query does with the entries that it reads.
+struct Reader<'a, W> {
+    plan: &'a Plan,
+    question: Question<W>,
+    /// The number of tiles above which a bin is hot.
+    hot: usize,
+    found: &'a mut Vec<Neighbour<W>>,
+    touched: &'a mut Touched,
+}
+
+/// All bins of a plan.
+struct Probing<'a, W> {
+    reader: Reader<'a, W>,
+    tables: &'a [Bins<W>],
+    pin: &'a Pin,
+}
+
+/// A table that is read.
+struct Reading<'a, W> {
+    number: usize,
+    table: &'a Bins<W>,
+    /// The 32 bits of the query from the block on.
+    place: u32,
+    radius: u32,
+    pin: &'a Pin,
+}
+
+impl<'a, W: Filed> Reading<'a, W> {
+    /// Calls `each` with every bin within the radius.
+    #[inline(always)]
+    fn for_each_bin(&self, mut each: impl FnMut(Visit<'a, W>)) {
+        let own_rack = self.place >> (u32::BITS - RACK_BITS);
+        for of_rack in 0..=self.radius.min(RACK_BITS) {
+            for_each_with(RACK_BITS, of_rack, |flips| {
+                let rack_number = own_rack ^ flips;
+                let rack = self.table.rack(rack_number as usize, self.pin);
+                let own = rack.place(self.place);
+                for of_bin in 0..=(self.radius - of_rack).min(rack.bin_bits()) {
+                    let ones = of_rack + of_bin;
+                    for_each_with(rack.bin_bits(), of_bin, |flips| {
+                        let elsewhere = of_rack + (flips >> rack.repeated_bits()).count_ones();
+                        let number = own.bin as u32 ^ flips;
+                        let bin = rack.bin(number as usize, self.pin);
+                        prefetch_from(bin);
+                        each(Visit {
+                            rack,
+                            bin,
+                            span: None,
+                            number,
+                            table: self.number as u8,
+                            rack_number: rack_number as u8,
+                            elsewhere: elsewhere as u8,
+                            end: own.end,
+                            both: ones < self.radius,
+                        });
+                    });
+                }
+            });
+        }
+    }
+}
+
+impl<'a, W: Filed> Work for Probing<'a, W> {
+    type Output = (&'a mut Vec<Neighbour<W>>, bool);
+
+    #[inline(always)]
+    fn run<C: Compare>(self, compare: C) -> (&'a mut Vec<Neighbour<W>>, bool) {
+        let Probing { mut reader, tables, pin } = self;
+        let Question { query, k, .. } = reader.question;
+        let mut patterns: ArrayVec<C::Pattern, MAX_BLOCKS> = ArrayVec::new();
+        let mut batches = [Batch::new(), Batch::new(), Batch::new()];
+        // The batch that is being filled, the one before, whose headers are prefetched, and the one before
+        // that, whose entries are.
+        let [mut filling, mut filled, mut opened] = batches.each_mut();
+        let mut goes_on = true;
+        for (number, table) in tables.iter().enumerate() {
+            let block = W::BLOCKS[number];
+            patterns.push(compare.pattern(&words(block.turned(query))));
+            let Ok(radius) = u32::try_from(reader.plan.radii()[number]) else {
+                continue;
+            };
+            let reading = Reading { number, table, place: block.place(query), radius: radius.min(k), pin };
+            reading.for_each_bin(|visit| {
+                filling.push(visit);
+                if filling.is_full() {
+                    reader.compare(compare, &patterns, opened);
+                    goes_on = goes_on && reader.open(filled);
+                    opened.clear();
+                    std::mem::swap(&mut opened, &mut filled);
+                    std::mem::swap(&mut filled, &mut filling);
+                }
+            });
+            if !goes_on {
+                return (reader.found, false);
+            }
+        }
+        reader.compare(compare, &patterns, opened);
+        for batch in [filled, filling] {
+            if !reader.open(batch) {
+                return (reader.found, false);
+            }
+            reader.compare(compare, &patterns, batch);
+        }
+        (reader.found, true)
+    }
+}
+
+impl<'a, W: Filed> Reader<'a, W> {
+    /// Reads the headers of bins, and prefetches their entries. Returns `false` if a bin is hot.
+    #[inline(always)]
+    fn open(&mut self, batch: &mut Batch<'a, W>) -> bool {
+        for visit in &mut *batch {
+            let span = visit.bin.span(visit.end, visit.both);
+            let whole = self.question.k - u32::from(visit.elsewhere) >= W::WHOLE_FROM;
+            visit.bin.prefetch(span, whole);
+            visit.span = Some(span);
+            let tiles = span.tiles();
+            if tiles > self.hot {
+                return false;
+            }
+            self.touched.candidates += (tiles * LANES) as u64;
+        }
+        self.touched.probes += batch.len() as u64;
+        true
+    }
+
+    /// Compares the entries of bins whose headers were read.
+    #[inline(always)]
+    fn compare<C: Compare>(&mut self, compare: C, patterns: &[C::Pattern], batch: &Batch<'a, W>) {
+        for visit in batch {
+            let Some(span) = visit.span else { continue };
+            let rest = self.question.k - u32::from(visit.elsewhere);
+            let whole = rest >= W::WHOLE_FROM;
+            let pattern = &patterns[usize::from(visit.table)];
+            visit.bin.for_each_near(compare, span, pattern, (rest, whole), |tile, near| {
+                self.verify(visit, span, tile, near);
+            });
+        }
+    }
+
+    /// Appends the near entries of a tile that no other table reports.
+    #[inline(never)]
+    fn verify(&mut self, visit: &Visit<'a, W>, span: Span, tile: usize, near: u32) {
+        let Question { query, k, .. } = self.question;
+        let number = usize::from(visit.table);
+        for lane in cells(near) {
+            let place = tile * LANES + lane;
+            let Some(end) = visit.bin.end_of(place, span.ends) else { continue };
+            let at = (usize::from(visit.rack_number), visit.number as usize, end);
+            let hash = visit.rack.hash(W::BLOCKS[number], at, visit.bin.entry(place));
+            let difference = hash ^ query;
+            let distance = difference.ones();
+            if distance <= k
+                && finds(self.plan, number, difference)
+                && !(0..number).any(|before| finds(self.plan, before, difference))
+            {
+                self.found.push(Neighbour { distance, hash });
+            }
+        }
+    }
+}
+
+/// Compares every hash.
+struct Scan<'a, 'q, W> {
+    table: &'a Bins<W>,
+    block: Block,
+    question: &'q Question<W>,
+    found: &'q mut Vec<Neighbour<W>>,
+    touched: &'q mut Touched,
+    pin: &'a Pin,
+}
+
+impl<W: Filed> Work for Scan<'_, '_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Compare>(self, compare: C) {
+        const AHEAD: [usize; 2] = [4, 2];
+        let Scan { table, block, question, found, touched, pin } = self;
+        let &Question { query, k, .. } = question;
+        let pattern = compare.pattern(&words(block.turned(query)));
+        let own = block.place(query);
+        for rack_number in 0..RACKS {
+            let rack = table.rack(rack_number, pin);
+            for number in 0..rack.bins() {
+                if number + AHEAD[0] < rack.bins() {
+                    prefetch_from(rack.bin(number + AHEAD[0], pin));
+                }
+                if number + AHEAD[1] < rack.bins() {
+                    let next = rack.bin(number + AHEAD[1], pin);
+                    next.prefetch(next.span(End::Front, true), true);
+                }
+                let value = (rack_number << rack.bin_bits() | number) as u32;
+                let differing = value ^ own >> (u32::BITS + 1 - rack.depth());
+                let differing = (differing >> rack.repeated_bits()).count_ones();
+                let Some(rest) = k.checked_sub(differing) else { continue };
+                let bin = rack.bin(number, pin);
+                let span = bin.span(End::Front, true);
+                let whole = rest >= W::WHOLE_FROM;
+                bin.for_each_near(compare, span, &pattern, (rest, whole), |tile, near| {
+                    for lane in cells(near) {
+                        let place = tile * LANES + lane;
+                        let Some(end) = bin.end_of(place, span.ends) else { continue };
+                        let hash = rack.hash(block, (rack_number, number, end), bin.entry(place));
+                        let distance = (hash ^ query).ones();
+                        if distance <= k {
+                            found.push(Neighbour { distance, hash });
+                        }
+                    }
+                });
+            }
+            touched.probes += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_with_as_many_ones;
+
+    #[test]
+    fn each_number_with_that_many_ones_occurs_once() {
+        for ones in 1..6u32 {
+            let mut number = (1u64 << ones) - 1;
+            let mut seen = Vec::new();
+            while number < 1 << 12 {
+                seen.push(number);
+                number = next_with_as_many_ones(number);
+            }
+            let expected: Vec<u64> = (0..1 << 12).filter(|n: &u64| n.count_ones() == ones).collect();
+            assert_eq!(seen, expected);
+        }
+    }
+}
