@@ -15,7 +15,7 @@ pub(super) const IMPLIED_BITS: u32 = 16;
 pub trait Filed: Word + Default {
     /// Its blocks, the least significant first. Together they cover the whole hash.
     const BLOCKS: &'static [Block];
-    /// The words of an entry: all but the first [`IMPLIED_BITS`] bits of the block.
+    /// The words of an entry: all but the first 16 bits of the block.
     const PLANES: usize;
     /// The number of these words by which hashes are compared first.
     const FIRST: usize;

@@ -106,8 +106,7 @@ impl Cuts {
 #[repr(C, align(64))]
 pub(super) struct Segment {
     homes: Homes,
-    /// The fronts of the entries, line by line, then the backs in the same order, [`Filed::BACKS`] lines for
-    /// each line of fronts. They are one allocation:
+    /// The fronts of the entries, line by line, then the backs in the same order. They are one allocation:
     /// the allocator reuses the memory of earlier segments better if allocations are large.
     lines: Box<[Line32]>,
     counts: Counts,
@@ -190,7 +189,7 @@ impl Segment {
         &self.lines[..self.lines.len() / 2]
     }
 
-    /// The backs, [`Filed::BACKS`] lines for each line of fronts.
+    /// The backs, a line for each line of fronts.
     #[inline(always)]
     pub(super) fn backs(&self) -> &[Line32] {
         &self.lines[self.lines.len() / 2..]
