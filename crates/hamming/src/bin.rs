@@ -3,7 +3,7 @@
 //!
 //! The hashes whose value is even are at the front, those whose value is odd at the back, each in the order
 //! of their insertion. So the free entries are in the middle and serve both, and a query reads each of the
-//! two as one run of memory. An array that is full is copied to one that is an eighth of a tile longer.
+//! two as one run of memory. A bin that is full is copied to a longer one.
 //!
 //! Sixteen entries are a *tile*. A tile has a [`Plane`] for each 16 bits of a hash after the first 16 of its
 //! block, so that a few instructions compare sixteen hashes. The first planes of all tiles are in front of

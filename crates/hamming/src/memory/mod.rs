@@ -236,7 +236,7 @@ impl Compare for Portable {
         from: usize,
         sums: Self::Sums,
     ) -> Self::Sums {
-        planes.iter().zip(&pattern[from..]).fold(sums, |sums, (plane, word)| plane.add(*word, sums))
+        Plane::add_all(planes, &pattern[from..], sums)
     }
 
     #[inline(always)]
@@ -247,7 +247,7 @@ impl Compare for Portable {
         from: usize,
         sums: Self::Sums,
     ) -> Self::Sums {
-        planes.iter().zip(&pattern[from..]).fold(sums, |sums, (plane, word)| plane.add(*word, sums))
+        Plane::add_all(planes, &pattern[from..], sums)
     }
 
     #[inline(always)]

@@ -57,7 +57,7 @@ impl Plane {
 
     /// Adds the number of bits in which each byte of the cells differs from a word.
     #[inline(always)]
-    pub(super) fn add(&self, word: u16, mut sums: [u8; 2 * LANES]) -> [u8; 2 * LANES] {
+    fn add(&self, word: u16, mut sums: [u8; 2 * LANES]) -> [u8; 2 * LANES] {
         let mut bytes = [0; 2 * LANES];
         for (at, chunk) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             *chunk = self.word(at).to_le_bytes();
@@ -67,5 +67,11 @@ impl Plane {
             *sum += (byte ^ of_query).count_ones() as u8;
         }
         sums
+    }
+
+    /// As [`Plane::add`], of several planes, each with its word.
+    #[inline(always)]
+    pub(super) fn add_all(planes: &[Plane], words: &[u16], sums: [u8; 2 * LANES]) -> [u8; 2 * LANES] {
+        planes.iter().zip(words).fold(sums, |sums, (plane, word)| plane.add(*word, sums))
     }
 }
