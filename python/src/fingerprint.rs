@@ -33,7 +33,8 @@ use lookalike_text::fingerprint::check_takes_texts;
 /// >>> import lookalike as la
 /// >>> la.fingerprint("Fish and chips", profile="copies-64", form="hex")
 /// '786e90249494b1c1'
-/// >>> a, b = la.fingerprint(["市政府宣布地铁线路下月开通", "市政府宣布地铁线路将于下月开通"])
+/// >>> a = la.fingerprint("市政府宣布地铁线路下月开通")
+/// >>> b = la.fingerprint("市政府宣布地铁线路将于下月开通")
 /// >>> (a ^ b).bit_count() < 64
 /// True
 #[pyfunction]

@@ -84,7 +84,8 @@ mod tests {
         assert_eq!((a.sketch.len(), &a.sketch), (SKETCH_BYTES, &b.sketch));
         let check = second_check(0.9);
         assert!((check.is_near)(&a.sketch, &b.sketch));
-        let other = plain.print("市图书馆昨天宣布，从下个月开始延长周末的开放时间。").1;
+        let text = "市图书馆昨天宣布，从下个月开始延长周末的开放时间。";
+        let other = plain.print(text).1;
         assert!(!(check.is_near)(&a.sketch, &other.sketch));
     }
 }

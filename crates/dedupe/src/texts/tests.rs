@@ -7,16 +7,25 @@ use lookalike_hash::Hash;
 /// Texts of a few subjects in two languages, many of them copies with a changed word.
 fn texts(count: usize) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(7);
-    let subjects = ["ferry", "library", "harbour", "festival", "地铁线路", "图书馆", "读者", "周末"];
+    let of_english = ["ferry", "library", "harbour", "festival"];
+    let subjects = [of_english, ["地铁线路", "图书馆", "读者", "周末"]].concat();
     let mut made: Vec<String> = Vec::new();
     for number in 0..count {
         let earlier = (number > 0 && random.u8(..3) == 0).then(|| made[random.usize(..number)].clone());
         made.push(match earlier {
             Some(earlier) if random.bool() => earlier,
-            Some(earlier) => format!("{earlier} {}", random.choice(subjects).unwrap_or_default()),
+            Some(earlier) => {
+                format!("{earlier} {}", random.choice(subjects.iter().copied()).unwrap_or_default())
+            }
             None if random.u8(..20) == 0 => "。".to_owned(),
             None => (0..40)
-                .map(|_| format!("{}{} ", random.choice(subjects).unwrap_or_default(), random.u8(..)))
+                .map(|_| {
+                    format!(
+                        "{}{} ",
+                        random.choice(subjects.iter().copied()).unwrap_or_default(),
+                        random.u8(..)
+                    )
+                })
                 .collect(),
         });
     }
