@@ -10,20 +10,21 @@
 //! the others, because most hashes are known to be far by the first planes alone. The position of a bin
 //! implies the first bits of the block. If it implies fewer than 16, the others are with the marks.
 //!
-//! The *marks* of a tile are cells of 16 bits: one has the bits of removed entries, the others have 4, 8 or
-//! 16 more bits of each entry.
+//! The *marks* of a tile are cells of 16 bits: two have a bit for each entry at the front, and at the back,
+//! that is not removed; the others have 4, 8 or 16 more bits of each entry.
 //!
 //! # Readers and the writer
-//! There is one writer at a time, and readers take no lock. An entry is written before the number that
-//! reports it, does not move, and is not reused. A reader reads that number once.
+//! There is one writer at a time, and readers take no lock. The number of a slot says how many entries were
+//! inserted at both ends. A reader reads it before it reads the pointer to the tiles, so that the tiles may
+//! be newer: they have grown, or removed entries are gone. In all of them the entries at an end have the same
+//! order. So an entry that is there all the time is among as many first ones as the number says. Which of
+//! these places have an entry, and at which end, the marks tell: an entry is written before its mark, does
+//! not move within an array, and its place is not used again.
 //!
 //! *Absent*: which bits select a bin (`bins`), plans and answers (`probe`).
 
-use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use super::block::{Filed, IMPLIED_BITS, words};
-use super::memory::{Compare, LANES, Plane, cells, empty_lines, prefetch_from, step};
+use super::memory::{Array, Compare, LANES, Pin, Plane, Slots, Tiles, cells, prefetch_from};
 
 /// The bits of the front in the number of entries.
 const FRONT_BITS: u32 = 32;
@@ -49,16 +50,27 @@ impl End {
     }
 }
 
-/// The numbers of entries at both ends.
-#[derive(Clone, Copy)]
+/// The numbers of entries that were inserted at both ends.
+#[derive(Clone, Copy, Default)]
 pub(super) struct Ends {
     front: u32,
     back: u32,
 }
 
 impl Ends {
+    /// Those of the number of a slot.
+    #[inline(always)]
+    pub(super) fn of(number: u64) -> Ends {
+        Ends { front: number as u32, back: (number >> FRONT_BITS) as u32 }
+    }
+
+    /// The number of a slot.
+    pub(super) fn number(self) -> u64 {
+        u64::from(self.front) | u64::from(self.back) << FRONT_BITS
+    }
+
     pub(super) fn len(self) -> usize {
-        (self.front + self.back) as usize
+        self.front as usize + self.back as usize
     }
 
     /// The number of entries at one end.
@@ -68,12 +80,18 @@ impl Ends {
             End::Back => self.back as usize,
         }
     }
+
+    fn with_one_more(self, end: End) -> Ends {
+        match end {
+            End::Front => Ends { front: self.front + 1, ..self },
+            End::Back => Ends { back: self.back + 1, ..self },
+        }
+    }
 }
 
 /// The tiles to read of a bin, from `from` to before `to`.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
-    pub(super) ends: Ends,
     from: u32,
     to: u32,
 }
@@ -86,112 +104,100 @@ impl Span {
     }
 }
 
-/// See the module.
-pub(super) struct Bin<W> {
-    /// The numbers of entries at the front and, in the upper half, at the back.
-    held: AtomicU64,
-    /// The number of removed entries. Only the writer uses it.
-    dead: AtomicU32,
-    tiles: u32,
-    /// The bits of an entry in the marks: 0, 4, 8 or 16.
-    extra: u32,
-    /// The first planes of all tiles, then their other planes, then the marks.
-    planes: Box<[Plane]>,
-    width: PhantomData<W>,
+/// The cells of marks of a tile of a bin whose position implies `depth` bits of the block.
+pub(super) fn marks(depth: u32) -> usize {
+    let extra = match IMPLIED_BITS.saturating_sub(depth) {
+        0 => 0,
+        1..=4 => 4,
+        5..=8 => 8,
+        _ => 16,
+    };
+    LIVE + extra
 }
 
-impl<W: Filed> Bin<W> {
+/// The marks that say which entries are not removed, one for each end.
+const LIVE: usize = 2;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(super) struct Bin<'p, W> {
+    ends: Ends,
+    tiles: Tiles<'p, W>,
+}
+
+impl<'p, W: Filed> Bin<'p, W> {
     /// The planes of a tile after the first ones.
     const REST: usize = W::PLANES - W::FIRST;
 
-    /// An empty bin of this many tiles, whose position implies `depth` bits of the block.
-    pub(super) fn new(tiles: usize, depth: u32) -> Bin<W> {
-        let extra = match IMPLIED_BITS.saturating_sub(depth) {
-            0 => 0,
-            1..=4 => 4,
-            5..=8 => 8,
-            _ => 16,
-        };
-        let marks = (tiles * (1 + extra)).div_ceil(LANES);
-        Bin {
-            held: AtomicU64::new(0),
-            dead: AtomicU32::new(0),
-            tiles: tiles as u32,
-            extra: extra as u32,
-            planes: empty_lines(tiles * W::PLANES + marks),
-            width: PhantomData,
-        }
+    /// The bin of a slot.
+    #[inline(always)]
+    pub(super) fn of(slots: &Slots<W>, at: usize, pin: &'p Pin) -> Bin<'p, W> {
+        let (number, tiles) = slots.get(at, pin);
+        Bin { ends: Ends::of(number), tiles }
     }
 
-    /// The numbers of entries. What they report is complete.
+    /// The bin of an array that is in no slot yet.
+    pub(super) fn of_array(array: &'p Array<W>, ends: Ends, pin: &'p Pin) -> Bin<'p, W> {
+        Bin { ends, tiles: array.tiles(pin) }
+    }
+
+    /// The numbers of entries that were inserted.
     #[inline(always)]
     pub(super) fn ends(&self) -> Ends {
-        step();
-        let held = self.held.load(Ordering::Acquire);
-        Ends { front: held as u32, back: (held >> FRONT_BITS) as u32 }
+        self.ends
     }
 
-    /// The number of tiles.
-    #[inline(always)]
-    pub(super) fn tiles(&self) -> usize {
-        self.tiles as usize
-    }
-
-    /// The number of removed entries.
+    /// The number of removed entries whose places are not free yet.
     pub(super) fn dead(&self) -> usize {
-        self.dead.load(Ordering::Relaxed) as usize
-    }
-
-    /// The bytes that it occupies.
-    pub(super) fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&*self.planes)
+        let live = |tile| [End::Front, End::Back].map(|end| self.live(tile, end).count_ones() as usize);
+        self.ends.len() - (0..self.tiles.len()).flat_map(live).sum::<usize>()
     }
 
     /// The tiles to read of one end, or of both, and then also the free ones between them, which are few.
     #[inline(always)]
     pub(super) fn span(&self, end: End, both: bool) -> Span {
-        let ends = self.ends();
-        let tiles = |entries: u32| entries.div_ceil(LANES as u32);
-        let from = if both || end == End::Front { 0 } else { self.tiles - tiles(ends.back) };
-        let to = if both || end == End::Back { self.tiles } else { tiles(ends.front) };
-        Span { ends, from, to }
+        let all = self.tiles.len() as u32;
+        // Of a number that is older than the tiles there may be more.
+        let tiles = |entries: u32| entries.div_ceil(LANES as u32).min(all);
+        let from = if both || end == End::Front { 0 } else { all - tiles(self.ends.back) };
+        let to = if both || end == End::Back { all } else { tiles(self.ends.front) };
+        Span { from, to }
     }
 
     #[inline(always)]
     fn room(&self) -> usize {
-        self.tiles() * LANES
+        self.tiles.len() * LANES
     }
 
     /// Prefetches the beginning of the span. The processor prefetches the rest. The number of lines is
     /// constant, since a branch that is not foreseen costs more than a line.
     #[inline(always)]
     pub(super) fn prefetch(&self, span: Span, whole: bool) {
-        let from = span.from as usize;
-        prefetch_lines(&self.planes[from * W::FIRST..], 6);
+        let (from, planes) = (span.from as usize, self.tiles.planes());
+        prefetch_lines(&planes[from * W::FIRST..], 6);
         if whole && Self::REST > 0 {
-            prefetch_lines(&self.planes[self.tiles() * W::FIRST + from * Self::REST..], 4);
+            prefetch_lines(&planes[self.tiles.len() * W::FIRST + from * Self::REST..], 4);
         }
     }
 
     /// Prefetches the place of the next entry at an end.
     #[inline(always)]
     pub(super) fn prefetch_next(&self, end: End) {
-        let next = self.ends().at(end);
+        let next = self.ends.at(end);
         let tile = match end {
             End::Front => next / LANES,
             End::Back => self.room().saturating_sub(next + 1) / LANES,
         };
-        if tile < self.tiles() {
-            prefetch_lines(&self.planes[tile * W::FIRST..], W::FIRST.div_ceil(2));
-            prefetch_lines(
-                &self.planes[self.tiles() * W::FIRST + tile * Self::REST..],
-                Self::REST.div_ceil(2),
-            );
+        if tile < self.tiles.len() {
+            let planes = self.tiles.planes();
+            prefetch_lines(&planes[tile * W::FIRST..], W::FIRST.div_ceil(2));
+            prefetch_lines(&planes[self.tiles.len() * W::FIRST + tile * Self::REST..], Self::REST.div_ceil(2));
+            prefetch_from(self.tiles.mark(tile, 0).0);
         }
     }
 
     /// Calls `each` with every tile of a span that has entries within `k` bits of the pattern in its planes,
-    /// and with the bits of these entries. The bits of places that are not reported have no meaning. Unless
+    /// and with the bits of these entries. The bits of places without an entry have no meaning. Unless
     /// `whole` is set, the first planes are compared first.
     #[inline(always)]
     pub(super) fn for_each_near<C: Compare>(
@@ -213,7 +219,7 @@ impl<W: Filed> Bin<W> {
                 None => sums,
             }
         };
-        let (first, rest) = self.planes[..self.tiles() * W::PLANES].split_at(self.tiles() * W::FIRST);
+        let (first, rest) = self.tiles.planes().split_at(self.tiles.len() * W::FIRST);
         let from = span.from as usize;
         let first = &first[from * W::FIRST..span.to as usize * W::FIRST];
         let rest = &rest[from * Self::REST..span.to as usize * Self::REST];
@@ -247,16 +253,18 @@ impl<W: Filed> Bin<W> {
         }
     }
 
-    /// The end of the entry at a place, if the numbers report it and it is not removed.
+    /// The end of the entry at a place; `None` if there is none.
     #[inline(always)]
-    pub(super) fn end_of(&self, place: usize, ends: Ends) -> Option<End> {
-        let end = match place {
-            place if place < ends.at(End::Front) => End::Front,
-            place if place >= self.room() - ends.at(End::Back) => End::Back,
-            _ => return None,
-        };
-        let dead = self.mark(place / LANES, 0);
-        (dead >> (place % LANES) & 1 == 0).then_some(end)
+    pub(super) fn end_of(&self, place: usize) -> Option<End> {
+        let (tile, lane) = (place / LANES, place % LANES);
+        [End::Front, End::Back].into_iter().find(|end| self.live(tile, *end) >> lane & 1 == 1)
+    }
+
+    /// The entries of a tile that were inserted at an end and are not removed. They can be read.
+    #[inline(always)]
+    fn live(&self, tile: usize, end: End) -> u16 {
+        let (plane, cell) = self.tiles.mark(tile, end.bit() as usize);
+        plane.read_published(cell)
     }
 
     /// The entry at a place: the hash without the first bits of its block, and its bits in the marks.
@@ -265,125 +273,134 @@ impl<W: Filed> Bin<W> {
         let (tile, lane) = (place / LANES, place % LANES);
         let word = |plane: usize| self.plane(tile, plane).read(lane);
         let hash = (0..W::PLANES).fold(W::default(), |hash, plane| hash.with_word(word(plane)));
-        let (cell, shift) = self.place_in_marks(lane);
-        let extra = if self.extra == 0 { 0 } else { self.mark(tile, cell) >> shift & self.extra_mask() };
+        let (mark, shift) = self.place_in_marks(lane);
+        let extra = if self.extra() == 0 { 0 } else { self.mark(tile, mark) >> shift & self.extra_mask() };
         (hash, extra.into())
     }
 
     #[inline(always)]
-    fn plane(&self, tile: usize, plane: usize) -> &Plane {
+    fn plane(&self, tile: usize, plane: usize) -> &'p Plane {
+        let planes = self.tiles.planes();
         if plane < W::FIRST {
-            &self.planes[tile * W::FIRST + plane]
+            &planes[tile * W::FIRST + plane]
         } else {
-            &self.planes[self.tiles() * W::FIRST + tile * Self::REST + plane - W::FIRST]
+            &planes[self.tiles.len() * W::FIRST + tile * Self::REST + plane - W::FIRST]
         }
     }
 
-    /// The plane and the cell of a mark of a tile.
     #[inline(always)]
-    fn mark_at(&self, tile: usize, cell: usize) -> (&Plane, usize) {
-        let at = tile * (1 + self.extra as usize) + cell;
-        (&self.planes[self.tiles() * W::PLANES + at / LANES], at % LANES)
+    fn mark(&self, tile: usize, at: usize) -> u16 {
+        let (plane, cell) = self.tiles.mark(tile, at);
+        plane.read(cell)
     }
 
     #[inline(always)]
-    fn mark(&self, tile: usize, cell: usize) -> u16 {
-        let (plane, at) = self.mark_at(tile, cell);
-        plane.read(at)
+    fn set_mark(&self, tile: usize, at: usize, value: u16) {
+        let (plane, cell) = self.tiles.mark(tile, at);
+        plane.write(cell, value);
     }
 
+    /// The bits of an entry in the marks: 0, 4, 8 or 16.
     #[inline(always)]
-    fn set_mark(&self, tile: usize, cell: usize, value: u16) {
-        let (plane, at) = self.mark_at(tile, cell);
-        plane.write(at, value);
+    fn extra(&self) -> usize {
+        self.tiles.marks() - LIVE
     }
 
-    /// The bits of an entry in the marks, as a number of ones.
+    /// These bits as a number of ones.
     #[inline(always)]
     fn extra_mask(&self) -> u16 {
-        ((1u32 << self.extra) - 1) as u16
+        ((1u32 << self.extra()) - 1) as u16
     }
 
-    /// The cell of the marks that has the bits of an entry, and where in it they begin.
+    /// The mark that has the bits of an entry, and where in it they begin.
     #[inline(always)]
     fn place_in_marks(&self, lane: usize) -> (usize, usize) {
-        let bit = lane * self.extra as usize;
-        (1 + bit / LANES, bit % LANES)
+        let bit = lane * self.extra();
+        (LIVE + bit / LANES, bit % LANES)
     }
 
-    /// Inserts a hash, turned so that it begins with its block. Returns `false` if the bin is full. Only the
-    /// writer may call this.
+    /// Inserts a hash, turned so that it begins with its block. Returns the new numbers of entries, which the
+    /// slot must get; `None` if the bin is full. Only the writer may call this.
     #[inline]
-    pub(super) fn insert(&self, turned: W, end: End) -> bool {
-        let ends = self.ends();
-        if ends.len() == self.room() {
-            return false;
+    pub(super) fn insert(&self, turned: W, end: End) -> Option<Ends> {
+        if self.ends.len() >= self.room() {
+            return None;
         }
-        let (place, more) = match end {
-            End::Front => (ends.at(end), 1),
-            End::Back => (self.room() - ends.at(end) - 1, 1 << FRONT_BITS),
+        let place = match end {
+            End::Front => self.ends.at(end),
+            End::Back => self.room() - self.ends.at(end) - 1,
         };
         let (tile, lane) = (place / LANES, place % LANES);
         for plane in 0..W::PLANES {
             self.plane(tile, plane).write(lane, turned.word(W::PLANES - 1 - plane));
         }
-        if self.extra > 0 {
-            let (cell, shift) = self.place_in_marks(lane);
+        if self.extra() > 0 {
+            let (mark, shift) = self.place_in_marks(lane);
             let mask = self.extra_mask() << shift;
             let extra = turned.word(W::PLANES) << shift & mask;
-            self.set_mark(tile, cell, self.mark(tile, cell) & !mask | extra);
+            self.set_mark(tile, mark, self.mark(tile, mark) & !mask | extra);
         }
-        step();
-        self.held.store(self.held.load(Ordering::Relaxed) + more, Ordering::Release);
-        true
+        self.set_live(tile, end, |live| live | 1 << lane);
+        Some(self.ends.with_one_more(end))
+    }
+
+    fn set_live(&self, tile: usize, end: End, changed: impl FnOnce(u16) -> u16) {
+        let (plane, cell) = self.tiles.mark(tile, end.bit() as usize);
+        plane.publish(cell, changed(plane.read(cell)));
     }
 
     /// Removes the entry at a place. Only the writer may call this.
-    pub(super) fn remove(&self, place: usize) {
-        let (tile, lane) = (place / LANES, place % LANES);
-        self.set_mark(tile, 0, self.mark(tile, 0) | 1 << lane);
-        self.dead.store(self.dead.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    pub(super) fn remove(&self, place: usize, end: End) {
+        self.set_live(place / LANES, end, |live| live & !(1 << (place % LANES)));
     }
 
-    /// A bin with the entries of this one that are not removed, and room for more; `depth` is that of this
-    /// one.
-    pub(super) fn grown(&self, depth: u32) -> Bin<W> {
-        let ends = self.ends();
-        if self.dead() > 0 {
-            let left = ends.len() - self.dead();
-            let grown = Bin::new(with_room(left), depth);
+    /// An array with the entries of this bin that are not removed, and room for more.
+    pub(super) fn grown(&self, pin: &Pin) -> (Array<W>, Ends) {
+        let dead = self.dead();
+        let array = Array::new(with_room(self.ends.len() - dead), self.tiles.marks());
+        if dead > 0 {
+            let mut ends = Ends::default();
             self.for_each(|entry, extra, end| {
-                grown.insert(entry.with_first(extra), end);
+                let more = Bin::of_array(&array, ends, pin).insert(entry.with_first(extra), end);
+                ends = more.unwrap_or(ends);
             });
-            return grown;
+            return (array, ends);
         }
-        let grown = Bin::new(with_room(ends.len()), depth);
-        let shift = grown.tiles() - self.tiles();
-        for tile in 0..ends.at(End::Front).div_ceil(LANES) {
-            grown.copy_tile(tile, self, tile);
+        let grown = Bin::of_array(&array, self.ends, pin);
+        let shift = grown.tiles.len() - self.tiles.len();
+        for tile in 0..self.ends.at(End::Front).div_ceil(LANES) {
+            grown.copy_tile(tile, self, (tile, End::Front));
         }
-        for tile in (self.room() - ends.at(End::Back)) / LANES..self.tiles() {
-            grown.copy_tile(tile + shift, self, tile);
+        for tile in (self.room() - self.ends.at(End::Back)) / LANES..self.tiles.len() {
+            grown.copy_tile(tile + shift, self, (tile, End::Back));
         }
-        grown.held.store(self.held.load(Ordering::Relaxed), Ordering::Release);
-        grown
+        (array, self.ends)
     }
 
-    fn copy_tile(&self, to: usize, other: &Bin<W>, from: usize) {
+    /// Copies a tile of another bin for its entries at an end. If it has entries at both ends, it is copied
+    /// for each to another place.
+    fn copy_tile(&self, to: usize, other: &Bin<'_, W>, (from, end): (usize, End)) {
         (0..W::PLANES).for_each(|plane| self.plane(to, plane).copy(other.plane(from, plane)));
-        (0..=self.extra as usize).for_each(|cell| self.set_mark(to, cell, other.mark(from, cell)));
+        (LIVE..self.tiles.marks()).for_each(|mark| self.set_mark(to, mark, other.mark(from, mark)));
+        self.set_live(to, end, |_| other.live(from, end));
     }
 
-    /// Calls `each` with every entry, its bits in the marks, and its end.
+    /// Calls `each` with every entry, its bits in the marks, and its end, at each end in the order of their
+    /// insertion.
     #[inline(always)]
     pub(super) fn for_each(&self, mut each: impl FnMut(W, u32, End)) {
-        let ends = self.ends();
-        let back = self.room() - ends.at(End::Back);
-        for place in (0..ends.at(End::Front)).chain(back..self.room()) {
-            if let Some(end) = self.end_of(place, ends) {
-                let (entry, extra) = self.entry(place);
-                each(entry, extra, end);
-            }
+        let mut read = |place: usize, end: End| {
+            let (entry, extra) = self.entry(place);
+            each(entry, extra, end);
+        };
+        for tile in 0..self.tiles.len() {
+            let live = self.live(tile, End::Front);
+            cells(live.into()).for_each(|lane| read(tile * LANES + lane, End::Front));
+        }
+        for tile in (0..self.tiles.len()).rev() {
+            // The first entry at the back is in the last lane.
+            let live = self.live(tile, End::Back).reverse_bits();
+            cells(live.into()).for_each(|lane| read(tile * LANES + LANES - 1 - lane, End::Back));
         }
     }
 
@@ -395,8 +412,7 @@ impl<W: Filed> Bin<W> {
         let extra = u32::from(turned.word(W::PLANES) & self.extra_mask());
         let mut found = None;
         self.for_each_near(compare, span, &pattern, (0, false), |tile, near| {
-            let is_it =
-                |place: &usize| self.end_of(*place, span.ends) == Some(end) && self.entry(*place).1 == extra;
+            let is_it = |place: &usize| self.end_of(*place) == Some(end) && self.entry(*place).1 == extra;
             found = found.or_else(|| cells(near).map(|lane| tile * LANES + lane).find(is_it));
         });
         found

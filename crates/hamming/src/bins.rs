@@ -8,9 +8,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::bin::{Bin, End, with_room};
+use super::bin::{Bin, End, Ends, marks, with_room};
 use super::block::{Block, Filed, IMPLIED_BITS};
-use super::memory::{Compare, Pin, Replaceable, Work, prefetch_from, with_best};
+use super::memory::{Array, Compare, Pin, Replaceable, Slots, Work, pin, with_best};
 
 /// The number of first bits of a block that select a rack.
 pub(super) const RACK_BITS: u32 = 4;
@@ -27,7 +27,8 @@ const FEW_DEAD: usize = 32;
 pub(super) struct Rack<W> {
     /// The number of first bits of the block that position implies.
     depth: u32,
-    bins: Box<[Replaceable<Bin<W>>]>,
+    /// A bin in each.
+    slots: Slots<W>,
     /// The number of hashes. Only the writer changes it.
     held: AtomicUsize,
 }
@@ -45,14 +46,14 @@ impl<W: Filed> Rack<W> {
         let mut sizes = vec![0u32; 1 << (depth - RACK_BITS - 1)];
         let place = |hash: W| Rack::<W>::place_at(depth, block.place(hash));
         hashes.iter().for_each(|hash| sizes[place(*hash).bin] += 1);
-        let tiles = |size: &u32| if *size == 0 { 0 } else { with_room(*size as usize) };
-        let bins: Vec<Bin<W>> = sizes.iter().map(|size| Bin::new(tiles(size), depth)).collect();
+        let pin = pin();
+        let mut bins: Vec<(Array<W>, Ends)> =
+            sizes.iter().map(|size| (empty(*size as usize, depth), Ends::default())).collect();
         for hash in hashes {
             let Place { bin, end } = place(*hash);
-            bins[bin].insert(block.turned(*hash), end);
+            put(&mut bins[bin], block.turned(*hash), end, &pin);
         }
-        let bins = bins.into_iter().map(Replaceable::new).collect();
-        Rack { depth, bins, held: AtomicUsize::new(hashes.len()) }
+        Rack { depth, slots: slots(depth, bins), held: AtomicUsize::new(hashes.len()) }
     }
 
     /// The number of first bits of the block that position implies.
@@ -76,13 +77,33 @@ impl<W: Filed> Rack<W> {
     /// The number of bins.
     #[inline(always)]
     pub(super) fn bins(&self) -> usize {
-        self.bins.len()
+        self.slots.len()
+    }
+
+    /// Prefetches what [`Rack::bin`] reads.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, number: usize) {
+        self.slots.prefetch(number);
     }
 
     /// A bin by its number.
     #[inline(always)]
-    pub(super) fn bin<'p>(&self, number: usize, pin: &'p Pin) -> &'p Bin<W> {
-        self.bins[number].get(pin)
+    pub(super) fn bin<'p>(&self, number: usize, pin: &'p Pin) -> Bin<'p, W> {
+        Bin::of(&self.slots, number, pin)
+    }
+
+    /// The numbers of entries of a bin.
+    #[inline(always)]
+    fn ends(&self, number: usize) -> Ends {
+        Ends::of(self.slots.number(number))
+    }
+
+    /// Replaces a bin by a longer one, or by one without removed entries.
+    fn grow(&self, number: usize, pin: &Pin) {
+        let (array, ends) = self.bin(number, pin).grown(pin);
+        // A reader that sees the new numbers sees the new tiles.
+        self.slots.replace(number, array, pin);
+        self.slots.set_number(number, ends.number());
     }
 
     #[inline(always)]
@@ -137,9 +158,23 @@ impl<W: Filed> Rack<W> {
     }
 
     fn bytes(&self, pin: &Pin) -> usize {
-        let bins = self.bins.iter().map(|bin| bin.get(pin).bytes());
-        size_of::<Self>() + size_of_val(&*self.bins) + bins.sum::<usize>()
+        size_of::<Self>() + self.slots.bytes(pin)
     }
+}
+
+/// An empty array for so many entries of a bin, and some more.
+fn empty<W: Filed>(entries: usize, depth: u32) -> Array<W> {
+    Array::new(if entries == 0 { 0 } else { with_room(entries) }, marks(depth))
+}
+
+/// Inserts a hash into an array that has room for it.
+fn put<W: Filed>((array, ends): &mut (Array<W>, Ends), turned: W, end: End, pin: &Pin) {
+    let more = Bin::of_array(array, *ends, pin).insert(turned, end);
+    *ends = more.expect("the array was made for the entries");
+}
+
+fn slots<W: Filed>(depth: u32, bins: Vec<(Array<W>, Ends)>) -> Slots<W> {
+    Slots::new(marks(depth), bins.into_iter().map(|(array, ends)| (ends.number(), array)))
 }
 
 /// The table of one block.
@@ -193,7 +228,7 @@ impl<W: Filed> Bins<W> {
     pub(super) fn length(&self, place: u32, pin: &Pin) -> usize {
         let rack = self.rack((place >> (u32::BITS - RACK_BITS)) as usize, pin);
         let Place { bin, end } = rack.place(place);
-        rack.bin(bin, pin).ends().at(end)
+        rack.ends(bin).at(end)
     }
 
     /// Whether the hash is in the table.
@@ -203,11 +238,11 @@ impl<W: Filed> Bins<W> {
         with_best(find).is_some()
     }
 
-    /// Prefetches the pointer to the bin of a hash, for [`Bins::prefetch`].
+    /// Prefetches the slot of a hash, for [`Bins::prefetch`].
     #[inline(always)]
     pub(super) fn prefetch_bin(&self, hash: W, pin: &Pin) {
         let (rack, _, place) = self.locate(hash, pin);
-        prefetch_from(rack.bin(place.bin, pin));
+        rack.prefetch(place.bin);
     }
 
     /// Prefetches the entry that a hash will get.
@@ -229,11 +264,12 @@ impl<W: Filed> Bins<W> {
     pub(super) fn insert(&self, hash: W, pin: &Pin) {
         let (rack, number, Place { bin, end }) = self.locate(hash, pin);
         let turned = self.block.turned(hash);
-        if !rack.bin(bin, pin).insert(turned, end) {
-            let grown = rack.bin(bin, pin).grown(rack.depth);
-            grown.insert(turned, end);
-            rack.bins[bin].replace_small(grown, pin);
-        }
+        let ends = rack.bin(bin, pin).insert(turned, end).or_else(|| {
+            rack.grow(bin, pin);
+            rack.bin(bin, pin).insert(turned, end)
+        });
+        let ends = ends.expect("a bin that has grown has room");
+        rack.slots.set_number(bin, ends.number());
         rack.held.store(rack.len() + 1, Ordering::Relaxed);
         if rack.len() > self.limit << (rack.depth - RACK_BITS) && rack.depth < deepest(self.block) {
             self.deepen(number, pin);
@@ -247,10 +283,11 @@ impl<W: Filed> Bins<W> {
         let Some(place) = with_best(Find { bin: found, turned: self.block.turned(hash), end }) else {
             return false;
         };
-        found.remove(place);
+        found.remove(place, end);
         rack.held.store(rack.len() - 1, Ordering::Relaxed);
-        if found.dead() >= FEW_DEAD && found.dead() * 2 > found.ends().len() {
-            rack.bins[bin].replace_small(found.grown(rack.depth), pin);
+        let dead = found.dead();
+        if dead >= FEW_DEAD && dead * 2 > found.ends().len() {
+            rack.grow(bin, pin);
         }
         if rack.depth > LEAST_DEPTH && rack.len() * SPARSE < self.limit << (rack.depth - RACK_BITS) {
             self.flatten(number, pin);
@@ -262,26 +299,28 @@ impl<W: Filed> Bins<W> {
     fn deepen(&self, number: usize, pin: &Pin) {
         let rack = self.rack(number, pin);
         let depth = rack.depth + 1;
-        let mut bins = Vec::with_capacity(2 * rack.bins.len());
-        for at in 0..rack.bins.len() {
+        let mut bins = Vec::with_capacity(2 * rack.bins());
+        for at in 0..rack.bins() {
             let bin = rack.bin(at, pin);
             let ends = bin.ends();
-            let parts = [End::Front, End::Back].map(|end| Bin::new(with_room(ends.at(end)), depth));
+            let mut parts =
+                [End::Front, End::Back].map(|end| (empty(ends.at(end), depth), Ends::default()));
             bin.for_each(|entry, extra, end| {
                 let hash = rack.hash(self.block, (number, at, end), (entry, extra));
                 let place = Rack::<W>::place_at(depth, self.block.place(hash));
-                parts[end.bit() as usize].insert(self.block.turned(hash), place.end);
+                put(&mut parts[end.bit() as usize], self.block.turned(hash), place.end, pin);
             });
-            bins.extend(parts.map(Replaceable::new));
+            bins.extend(parts);
         }
-        self.replace(number, Rack { depth, bins: bins.into(), held: AtomicUsize::new(rack.len()) }, pin);
+        let rack = Rack { depth, slots: slots(depth, bins), held: AtomicUsize::new(rack.len()) };
+        self.replace(number, rack, pin);
     }
 
     /// Replaces a rack by one that distinguishes a bit less.
     fn flatten(&self, number: usize, pin: &Pin) {
         let rack = self.rack(number, pin);
         let mut hashes = Vec::with_capacity(rack.len());
-        let bins = 0..rack.bins.len();
+        let bins = 0..rack.bins();
         rack.for_each_in(self.block, number, bins, pin, &mut |hash| hashes.push(hash));
         self.replace(number, Rack::built(self.block, rack.depth - 1, &hashes), pin);
     }
@@ -300,7 +339,7 @@ impl<W: Filed> Bins<W> {
             let rack = self.rack(number, pin);
             let below = bits.saturating_sub(RACK_BITS);
             let bins = if below == 0 {
-                0..rack.bins.len()
+                0..rack.bins()
             } else {
                 let first = rack.place(place).bin;
                 first..first + (1 << rack.bin_bits().saturating_sub(below))
@@ -333,8 +372,8 @@ pub(super) fn depth_of(block: Block, limit: usize, hashes: usize) -> u32 {
 }
 
 /// Looks for a hash in a bin.
-struct Find<'a, W> {
-    bin: &'a Bin<W>,
+struct Find<'p, W> {
+    bin: Bin<'p, W>,
     turned: W,
     end: End,
 }

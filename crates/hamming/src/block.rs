@@ -108,7 +108,7 @@ const TEN: [Block; 10] = [
     Block::new(230, 26),
 ];
 
-filed!(u64, FOUR, 3, 3, 0, 64, |hash: u64, top| (hash.rotate_right(top) >> 32) as u32, |hash| hash);
+filed!(u64, FOUR, 3, 3, 0, 40, |hash: u64, top| (hash.rotate_right(top) >> 32) as u32, |hash| hash);
 filed!(u128, EIGHT, 7, 4, 24, 96, |hash: u128, top| (hash.rotate_right(top) >> 96) as u32, |hash| hash);
 filed!(U256, TEN, 15, 8, 52, 96, |hash: U256, top| (hash.window(top) >> 32) as u32, |hash: U256| hash.low());
 

@@ -1,7 +1,7 @@
 //! Answers a query from the tables: prefetches, reads and compares what a plan selects.
 //!
 //! Costs: bins are read in batches. While the entries of one batch are compared, those of the next one are
-//! prefetched, and the headers of the one after it, so that cache misses overlap. No lock is taken and
+//! prefetched, and the slots of the one after it, so that cache misses overlap. No lock is taken and
 //! nothing waits.
 //!
 //! A query reads a rack of a table once, and a bin of it once. So it sees one state of each, whatever is
@@ -14,7 +14,7 @@ use arrayvec::ArrayVec;
 use super::bin::{Bin, End, Span};
 use super::bins::{Bins, RACK_BITS, RACKS, Rack};
 use super::block::{Block, Filed, words};
-use super::memory::{Compare, Form, LANES, Pin, Work, cells, prefetch_from, with_form};
+use super::memory::{Compare, Form, LANES, Pin, Work, cells, with_form};
 use super::plan::{MAX_BLOCKS, Plan};
 use super::scan::Neighbour;
 use super::tables::Tables;
@@ -61,8 +61,8 @@ pub(super) fn probe<W: Filed>(
     let found_before = found.len();
     let expected = plan.bits().iter().map(|bits| question.hashes >> (bits - 1)).max().unwrap_or(0);
     let hot = if stop_if_hot { HOT_TILES + HOT * expected / LANES } else { usize::MAX };
-    let reader = Reader { plan, question: *question, hot, found, touched };
-    let (found, is_complete) = with_form(question.form, Probing { reader, tables: &tables.0, pin });
+    let reader = Reader { plan, question: *question, hot, found, touched, pin };
+    let (found, is_complete) = with_form(question.form, Probing { reader, tables: &tables.0 });
     if !is_complete {
         found.truncate(found_before);
     }
@@ -143,9 +143,8 @@ pub(super) fn next_with_as_many_ones(number: u64) -> u64 {
 #[derive(Clone, Copy)]
 struct Visit<'a, W> {
     rack: &'a Rack<W>,
-    bin: &'a Bin<W>,
-    /// The part of the bin, known once its header is read.
-    span: Option<Span>,
+    /// The bin and its part to read, known once its slot is read.
+    opened: Option<(Bin<'a, W>, Span)>,
     number: u32,
     table: u8,
     rack_number: u8,
@@ -166,13 +165,13 @@ struct Reader<'a, W> {
     hot: usize,
     found: &'a mut Vec<Neighbour<W>>,
     touched: &'a mut Touched,
+    pin: &'a Pin,
 }
 
 /// All bins of a plan.
 struct Probing<'a, W> {
     reader: Reader<'a, W>,
     tables: &'a [Bins<W>],
-    pin: &'a Pin,
 }
 
 /// A table that is read.
@@ -200,12 +199,10 @@ impl<'a, W: Filed> Reading<'a, W> {
                     for_each_with(rack.bin_bits(), of_bin, |flips| {
                         let elsewhere = of_rack + (flips >> rack.repeated_bits()).count_ones();
                         let number = own.bin as u32 ^ flips;
-                        let bin = rack.bin(number as usize, self.pin);
-                        prefetch_from(bin);
+                        rack.prefetch(number as usize);
                         each(Visit {
                             rack,
-                            bin,
-                            span: None,
+                            opened: None,
                             number,
                             table: self.number as u8,
                             rack_number: rack_number as u8,
@@ -225,11 +222,12 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> (&'a mut Vec<Neighbour<W>>, bool) {
-        let Probing { mut reader, tables, pin } = self;
+        let Probing { mut reader, tables } = self;
+        let pin = reader.pin;
         let Question { query, k, .. } = reader.question;
         let mut patterns: ArrayVec<C::Pattern, MAX_BLOCKS> = ArrayVec::new();
         let mut batches = [Batch::new(), Batch::new(), Batch::new()];
-        // The batch that is being filled, the one before, whose headers are prefetched, and the one before
+        // The batch that is being filled, the one before, whose slots are prefetched, and the one before
         // that, whose entries are.
         let [mut filling, mut filled, mut opened] = batches.each_mut();
         let mut goes_on = true;
@@ -266,14 +264,15 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
 }
 
 impl<'a, W: Filed> Reader<'a, W> {
-    /// Reads the headers of bins, and prefetches their entries. Returns `false` if a bin is hot.
+    /// Reads the slots of bins, and prefetches their entries. Returns `false` if a bin is hot.
     #[inline(always)]
     fn open(&mut self, batch: &mut Batch<'a, W>) -> bool {
         for visit in &mut *batch {
-            let span = visit.bin.span(visit.end, visit.both);
+            let bin = visit.rack.bin(visit.number as usize, self.pin);
+            let span = bin.span(visit.end, visit.both);
             let whole = self.question.k - u32::from(visit.elsewhere) >= W::WHOLE_FROM;
-            visit.bin.prefetch(span, whole);
-            visit.span = Some(span);
+            bin.prefetch(span, whole);
+            visit.opened = Some((bin, span));
             let tiles = span.tiles();
             if tiles > self.hot {
                 return false;
@@ -284,30 +283,30 @@ impl<'a, W: Filed> Reader<'a, W> {
         true
     }
 
-    /// Compares the entries of bins whose headers were read.
+    /// Compares the entries of bins whose slots were read.
     #[inline(always)]
     fn compare<C: Compare>(&mut self, compare: C, patterns: &[C::Pattern], batch: &Batch<'a, W>) {
         for visit in batch {
-            let Some(span) = visit.span else { continue };
+            let Some((bin, span)) = visit.opened else { continue };
             let rest = self.question.k - u32::from(visit.elsewhere);
             let whole = rest >= W::WHOLE_FROM;
             let pattern = &patterns[usize::from(visit.table)];
-            visit.bin.for_each_near(compare, span, pattern, (rest, whole), |tile, near| {
-                self.verify(visit, span, tile, near);
+            bin.for_each_near(compare, span, pattern, (rest, whole), |tile, near| {
+                self.verify(visit, &bin, tile, near);
             });
         }
     }
 
     /// Appends the near entries of a tile that no other table reports.
     #[inline(never)]
-    fn verify(&mut self, visit: &Visit<'a, W>, span: Span, tile: usize, near: u32) {
+    fn verify(&mut self, visit: &Visit<'a, W>, bin: &Bin<'a, W>, tile: usize, near: u32) {
         let Question { query, k, .. } = self.question;
         let number = usize::from(visit.table);
         for lane in cells(near) {
             let place = tile * LANES + lane;
-            let Some(end) = visit.bin.end_of(place, span.ends) else { continue };
+            let Some(end) = bin.end_of(place) else { continue };
             let at = (usize::from(visit.rack_number), visit.number as usize, end);
-            let hash = visit.rack.hash(W::BLOCKS[number], at, visit.bin.entry(place));
+            let hash = visit.rack.hash(W::BLOCKS[number], at, bin.entry(place));
             let difference = hash ^ query;
             let distance = difference.ones();
             if distance <= k
@@ -335,7 +334,7 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
-        const AHEAD: [usize; 2] = [4, 2];
+        const AHEAD: usize = 2;
         let Scan { table, block, question, found, touched, pin } = self;
         let &Question { query, k, .. } = question;
         let pattern = compare.pattern(&words(block.turned(query)));
@@ -343,11 +342,9 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
         for rack_number in 0..RACKS {
             let rack = table.rack(rack_number, pin);
             for number in 0..rack.bins() {
-                if number + AHEAD[0] < rack.bins() {
-                    prefetch_from(rack.bin(number + AHEAD[0], pin));
-                }
-                if number + AHEAD[1] < rack.bins() {
-                    let next = rack.bin(number + AHEAD[1], pin);
+                // The processor prefetches the slots.
+                if number + AHEAD < rack.bins() {
+                    let next = rack.bin(number + AHEAD, pin);
                     next.prefetch(next.span(End::Front, true), true);
                 }
                 let value = (rack_number << rack.bin_bits() | number) as u32;
@@ -360,7 +357,7 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
                 bin.for_each_near(compare, span, &pattern, (rest, whole), |tile, near| {
                     for lane in cells(near) {
                         let place = tile * LANES + lane;
-                        let Some(end) = bin.end_of(place, span.ends) else { continue };
+                        let Some(end) = bin.end_of(place) else { continue };
                         let hash = rack.hash(block, (rack_number, number, end), bin.entry(place));
                         let distance = (hash ^ query).ones();
                         if distance <= k {

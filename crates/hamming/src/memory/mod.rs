@@ -59,15 +59,16 @@ mod avx512;
 mod form;
 mod packed;
 mod plane;
+mod slots;
 
 pub use form::Form;
 pub(super) use form::{Work, with_best, with_form};
 
 pub(crate) use packed::{LinePattern, Packed48};
 pub(crate) use plane::{LANES, MAX_PLANES, Plane};
+pub(crate) use slots::{Array, Slots, Tiles};
 
 /// A cache line of sixteen cells of 32 bits, each of which is read and written atomically.
-/// outside this crate.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub(crate) struct Line32([AtomicU32; 16]);

@@ -33,9 +33,31 @@ impl Plane {
     /// Writes a cell (relaxed) that something else will publish. Only one thread may write.
     #[inline(always)]
     pub(crate) fn write(&self, at: usize, value: u16) {
+        self.set_word(at / PER_WORD, self.with_cell(at, value));
+    }
+
+    /// The word of a cell, with this value in the cell.
+    #[inline(always)]
+    fn with_cell(&self, at: usize, value: u16) -> u64 {
         let shift = at % PER_WORD * CELL;
         let others = self.word(at / PER_WORD) & !(u64::from(u16::MAX) << shift);
-        self.set_word(at / PER_WORD, others | u64::from(value) << shift);
+        others | u64::from(value) << shift
+    }
+
+    /// Reads a cell (acquire): what its writer wrote before is visible.
+    #[inline(always)]
+    pub(crate) fn read_published(&self, at: usize) -> u16 {
+        step();
+        (self.0[at / PER_WORD].load(Ordering::Acquire) >> (at % PER_WORD * CELL)) as u16
+    }
+
+    /// Writes a cell (release): a reader of the cell sees everything that was written before. Only one thread
+    /// may write.
+    #[inline(always)]
+    pub(crate) fn publish(&self, at: usize, value: u16) {
+        let word = self.with_cell(at, value);
+        step();
+        self.0[at / PER_WORD].store(word, Ordering::Release);
     }
 
     /// Copies all cells of another plane. Only one thread may write.
