@@ -1,9 +1,9 @@
 //! What the steps of a query cost on this processor, measured once per process.
 //!
-//! The measured work is that of a query, in the preferred form: from bin to bin, a header that gives the
-//! place of the entries, and tiles. Other work of the machine only makes times longer, so the least of some
-//! rounds counts. It is measured in memory that a second-level cache holds and in memory that it does not
-//! hold; the costs of an index follow from its size.
+//! The measured work is that of a query, in the preferred form: slots that give the places of entries, and
+//! tiles, prefetched as a query does it. Other work of the machine only makes times longer, so the least of
+//! some rounds counts. It is measured in memory that a second-level cache holds and in memory that it does
+//! not hold; the costs of an index follow from its size.
 
 use std::hint::black_box;
 use std::sync::OnceLock;
@@ -28,11 +28,13 @@ pub(super) struct Costs {
 const SMALL: usize = 1 << 18;
 const LARGE: usize = 1 << 25;
 const ROUNDS: u64 = 8;
-/// The number of bins at random places whose waiting times overlap in a query. They are measured one after
-/// another.
-const OVERLAPPING: f64 = 2.0;
-/// The bins of a round.
+/// The bins of a round, and of a batch of a query.
 const BINS: u64 = 1 << 10;
+const BATCH: u64 = 16;
+/// The planes for each plane that is read as a slot.
+const PER_SLOT: u64 = 64;
+/// The lines of a bin that a query prefetches.
+const LINES: usize = 6;
 /// The tiles of four planes of a short bin and of a long one.
 const SHORT: usize = 2;
 const LONG: usize = 12;
@@ -76,7 +78,6 @@ impl Costs {
             let plane = ((long - short) / ((LONG - SHORT) * PLANES) as f64).max(0.05);
             ((short - plane * (SHORT * PLANES) as f64).max(1.0), plane)
         });
-        let begin = begin / OVERLAPPING;
         Costs { begin, next: next.min(begin), compared, scanned: scanned.min(compared) }
     }
 }
@@ -95,30 +96,50 @@ impl Work for Run<'_> {
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> f64 {
-        const AHEAD: u64 = 4;
-        let Run { planes, round, tiles, in_order } = self;
-        let length = tiles * PLANES;
         let pattern = compare.pattern(&[0x5555; MAX_PLANES]);
-        let places = (planes.len() - length) as u64;
-        let random = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % places;
+        let mut places = [0; BATCH as usize];
         let mut few = 0;
         let start = Instant::now();
-        for number in round * BINS..(round + 1) * BINS {
-            // A mask has sixteen bits: this adds nothing, but the next place waits for the comparison.
-            let number = number + u64::from(black_box(few) >> 16);
-            let place = if in_order {
-                prefetch_from(&raw const planes[((number + AHEAD) * length as u64 % places) as usize]);
-                number * length as u64 % places
-            } else {
-                // The header of a bin is anywhere, and the place of the entries depends on what is read
-                // there.
-                random(number) + u64::from(planes[random(!number) as usize].read(3))
-            };
-            for tile in planes[place as usize..][..length].as_chunks::<PLANES>().0 {
-                few |= compare.few(compare.add_four(tile, &pattern, 0, compare.none()), 3);
+        for first in (self.round * BINS..(self.round + 1) * BINS).step_by(BATCH as usize) {
+            let batch = first..first + BATCH;
+            if !self.in_order {
+                batch.clone().for_each(|number| prefetch_from(self.slot(number + BATCH)));
+            }
+            // Those of the batch before are compared while these are prefetched.
+            for (number, place) in batch.zip(&mut places) {
+                let before = std::mem::replace(place, self.place(number));
+                let next = &raw const self.planes[*place];
+                (0..LINES).for_each(|line| prefetch_from(next.wrapping_add(2 * line)));
+                for tile in self.planes[before..][..self.tiles * PLANES].as_chunks::<PLANES>().0 {
+                    few |= compare.few(compare.add_four(tile, &pattern, 0, compare.none()), 3);
+                }
             }
         }
         black_box(few);
         start.elapsed().as_nanos() as f64 / BINS as f64
+    }
+}
+
+impl Run<'_> {
+    fn random(number: u64, below: u64) -> usize {
+        ((number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % below) as usize
+    }
+
+    /// The slot of a bin.
+    #[inline(always)]
+    fn slot(&self, number: u64) -> &Plane {
+        &self.planes[Run::random(!number, self.planes.len() as u64 / PER_SLOT)]
+    }
+
+    /// The first plane of a bin.
+    #[inline(always)]
+    fn place(&self, number: u64) -> usize {
+        let length = self.tiles * PLANES;
+        let places = (self.planes.len() - length) as u64;
+        if self.in_order {
+            return (number * length as u64 % places) as usize;
+        }
+        // It depends on what the slot has.
+        Run::random(number, places) + usize::from(self.slot(number).read(3))
     }
 }
