@@ -191,7 +191,10 @@ impl<'p, W: Filed> Bin<'p, W> {
         if tile < self.tiles.len() {
             let planes = self.tiles.planes();
             prefetch_lines(&planes[tile * W::FIRST..], W::FIRST.div_ceil(2));
-            prefetch_lines(&planes[self.tiles.len() * W::FIRST + tile * Self::REST..], Self::REST.div_ceil(2));
+            prefetch_lines(
+                &planes[self.tiles.len() * W::FIRST + tile * Self::REST..],
+                Self::REST.div_ceil(2),
+            );
             prefetch_from(self.tiles.mark(tile, 0).0);
         }
     }

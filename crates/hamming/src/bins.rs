@@ -2,7 +2,7 @@
 //!
 //! A table has [`RACKS`] racks, chosen by the first [`RACK_BITS`] bits of the block. A rack has a bin for
 //! each pair of values of the next bits. When its bins have become long, it is replaced by one that
-//! distinguishes another bit, and by one of fewer bits when they have become short.
+//! distinguishes another bit (`deeper`), and by one of fewer bits when they have become short.
 //!
 //! *Absent*: the set of tables (`layout`), the lock of writers (`sharded`).
 
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bin::{Bin, End, Ends, marks, with_room};
 use super::block::{Block, Filed, IMPLIED_BITS};
+use super::deeper::Next;
 use super::memory::{Array, Compare, Pin, Replaceable, Slots, Work, pin, with_best};
 
 /// The number of first bits of a block that select a rack.
@@ -22,6 +23,7 @@ pub(super) const LEAST_DEPTH: u32 = RACK_BITS + 1;
 const SPARSE: usize = 8;
 /// A bin with so many removed entries is copied without them if they are half of all.
 const FEW_DEAD: usize = 32;
+const HAS_ROOM: &str = "a bin that has grown has room";
 
 /// The hashes whose blocks share their first [`RACK_BITS`] bits.
 pub(super) struct Rack<W> {
@@ -51,9 +53,15 @@ impl<W: Filed> Rack<W> {
             sizes.iter().map(|size| (empty(*size as usize, depth), Ends::default())).collect();
         for hash in hashes {
             let Place { bin, end } = place(*hash);
-            put(&mut bins[bin], block.turned(*hash), end, &pin);
+            add(&mut bins[bin], block.turned(*hash), end, &pin);
         }
-        Rack { depth, slots: slots(depth, bins), held: AtomicUsize::new(hashes.len()) }
+        Rack::of(depth, bins, hashes.len())
+    }
+
+    /// The rack of these bins, which have so many hashes.
+    pub(super) fn of(depth: u32, bins: Vec<(Array<W>, Ends)>, held: usize) -> Rack<W> {
+        let slots = bins.into_iter().map(|(array, ends)| (ends.number(), array));
+        Rack { depth, slots: Slots::new(marks(depth), slots), held: AtomicUsize::new(held) }
     }
 
     /// The number of first bits of the block that position implies.
@@ -107,7 +115,7 @@ impl<W: Filed> Rack<W> {
     }
 
     #[inline(always)]
-    fn place_at(depth: u32, place: u32) -> Place {
+    pub(super) fn place_at(depth: u32, place: u32) -> Place {
         let value = place << RACK_BITS >> (RACK_BITS + u32::BITS - depth);
         Place { bin: (value >> 1) as usize, end: End::of(value) }
     }
@@ -163,18 +171,23 @@ impl<W: Filed> Rack<W> {
 }
 
 /// An empty array for so many entries of a bin, and some more.
-fn empty<W: Filed>(entries: usize, depth: u32) -> Array<W> {
+pub(super) fn empty<W: Filed>(entries: usize, depth: u32) -> Array<W> {
     Array::new(if entries == 0 { 0 } else { with_room(entries) }, marks(depth))
 }
 
-/// Inserts a hash into an array that has room for it.
-fn put<W: Filed>((array, ends): &mut (Array<W>, Ends), turned: W, end: End, pin: &Pin) {
-    let more = Bin::of_array(array, *ends, pin).insert(turned, end);
-    *ends = more.expect("the array was made for the entries");
+/// Inserts a hash into an array that is in no slot.
+pub(super) fn add<W: Filed>((array, ends): &mut (Array<W>, Ends), turned: W, end: End, pin: &Pin) {
+    let mut more = Bin::of_array(array, *ends, pin).insert(turned, end);
+    if more.is_none() {
+        (*array, *ends) = Bin::of_array(array, *ends, pin).grown(pin);
+        more = Bin::of_array(array, *ends, pin).insert(turned, end);
+    }
+    *ends = more.expect(HAS_ROOM);
 }
 
-fn slots<W: Filed>(depth: u32, bins: Vec<(Array<W>, Ends)>) -> Slots<W> {
-    Slots::new(marks(depth), bins.into_iter().map(|(array, ends)| (ends.number(), array)))
+/// The place of a hash in a bin, turned so that it begins with its block.
+pub(super) fn find<W: Filed>(bin: Bin<'_, W>, turned: W, end: End) -> Option<usize> {
+    with_best(Find { bin, turned, end })
 }
 
 /// The table of one block.
@@ -183,6 +196,7 @@ pub(super) struct Bins<W> {
     racks: Box<[Replaceable<Rack<W>>]>,
     /// The mean number of hashes of a value from which on a rack distinguishes another bit.
     limit: usize,
+    next: Next<W>,
 }
 
 impl<W: Filed> Bins<W> {
@@ -191,7 +205,7 @@ impl<W: Filed> Bins<W> {
     pub(super) fn of_racks(block: Block, limit: usize, racks: impl Iterator<Item = Rack<W>>) -> Bins<W> {
         let racks: Box<[_]> = racks.map(Replaceable::new).collect();
         debug_assert_eq!(racks.len(), RACKS);
-        Bins { block, racks, limit }
+        Bins { block, racks, limit, next: Next::new() }
     }
 
     /// An empty table.
@@ -234,8 +248,7 @@ impl<W: Filed> Bins<W> {
     /// Whether the hash is in the table.
     pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {
         let (rack, _, Place { bin, end }) = self.locate(hash, pin);
-        let find = Find { bin: rack.bin(bin, pin), turned: self.block.turned(hash), end };
-        with_best(find).is_some()
+        find(rack.bin(bin, pin), self.block.turned(hash), end).is_some()
     }
 
     /// Prefetches the slot of a hash, for [`Bins::prefetch`].
@@ -268,52 +281,51 @@ impl<W: Filed> Bins<W> {
             rack.grow(bin, pin);
             rack.bin(bin, pin).insert(turned, end)
         });
-        let ends = ends.expect("a bin that has grown has room");
+        let ends = ends.expect(HAS_ROOM);
         rack.slots.set_number(bin, ends.number());
         rack.held.store(rack.len() + 1, Ordering::Relaxed);
-        if rack.len() > self.limit << (rack.depth - RACK_BITS) && rack.depth < deepest(self.block) {
-            self.deepen(number, pin);
+        match self.next.number() {
+            None if rack.len() <= self.limit << (rack.depth - RACK_BITS) => return,
+            None if rack.depth >= deepest(self.block) => return,
+            None => self.next.begin(self.block, number, rack),
+            Some(next) if next == number => self.next.insert(self.block, hash, pin),
+            Some(_) => {}
         }
+        self.deepen(pin);
     }
 
     /// Removes a hash. Returns whether it was present. Only one writer may call this at a time.
     pub(super) fn remove(&self, hash: W, pin: &Pin) -> bool {
         let (rack, number, Place { bin, end }) = self.locate(hash, pin);
         let found = rack.bin(bin, pin);
-        let Some(place) = with_best(Find { bin: found, turned: self.block.turned(hash), end }) else {
+        let Some(place) = find(found, self.block.turned(hash), end) else {
             return false;
         };
         found.remove(place, end);
+        let is_deepened = self.next.number() == Some(number);
+        if is_deepened {
+            self.next.remove(self.block, hash, pin);
+        }
         rack.held.store(rack.len() - 1, Ordering::Relaxed);
         let dead = found.dead();
         if dead >= FEW_DEAD && dead * 2 > found.ends().len() {
             rack.grow(bin, pin);
         }
         if rack.depth > LEAST_DEPTH && rack.len() * SPARSE < self.limit << (rack.depth - RACK_BITS) {
+            if is_deepened {
+                self.next.end();
+            }
             self.flatten(number, pin);
         }
         true
     }
 
-    /// Replaces a rack by one that distinguishes another bit: the two ends of each bin become two bins.
-    fn deepen(&self, number: usize, pin: &Pin) {
-        let rack = self.rack(number, pin);
-        let depth = rack.depth + 1;
-        let mut bins = Vec::with_capacity(2 * rack.bins());
-        for at in 0..rack.bins() {
-            let bin = rack.bin(at, pin);
-            let ends = bin.ends();
-            let mut parts =
-                [End::Front, End::Back].map(|end| (empty(ends.at(end), depth), Ends::default()));
-            bin.for_each(|entry, extra, end| {
-                let hash = rack.hash(self.block, (number, at, end), (entry, extra));
-                let place = Rack::<W>::place_at(depth, self.block.place(hash));
-                put(&mut parts[end.bit() as usize], self.block.turned(hash), place.end, pin);
-            });
-            bins.extend(parts);
+    /// Goes on with the rack that distinguishes another bit. When it is complete, it replaces the one in use.
+    fn deepen(&self, pin: &Pin) {
+        let Some(number) = self.next.number() else { return };
+        if let Some(rack) = self.next.step(self.rack(number, pin), pin) {
+            self.replace(number, rack, pin);
         }
-        let rack = Rack { depth, slots: slots(depth, bins), held: AtomicUsize::new(rack.len()) };
-        self.replace(number, rack, pin);
     }
 
     /// Replaces a rack by one that distinguishes a bit less.
@@ -356,7 +368,7 @@ impl<W: Filed> Bins<W> {
     /// The bytes that the table occupies, including free entries, without the bookkeeping of the allocator.
     pub(super) fn bytes(&self, pin: &Pin) -> usize {
         let racks = (0..RACKS).map(|number| self.rack(number, pin).bytes(pin));
-        size_of::<Self>() + size_of_val(&*self.racks) + racks.sum::<usize>()
+        size_of::<Self>() + size_of_val(&*self.racks) + racks.sum::<usize>() + self.next.bytes(pin)
     }
 }
 

@@ -42,6 +42,7 @@ mod bins;
 mod block;
 mod bulk;
 mod costs;
+mod deeper;
 mod erased;
 mod memory;
 mod model;

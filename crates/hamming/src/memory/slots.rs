@@ -68,6 +68,11 @@ impl<'p, W: Filed> Tiles<'p, W> {
         (&self.all()[self.len() * W::PLANES + cell / LANES], cell % LANES)
     }
 
+    /// The bytes of the array.
+    fn bytes(self) -> usize {
+        if self.tiles == 0 { 0 } else { (1 + self.all().len()) * size_of::<Plane>() }
+    }
+
     #[inline(always)]
     fn all(self) -> &'p [Plane] {
         let planes = self.len() * W::PLANES + planes_of_marks(self.len(), self.marks());
@@ -96,6 +101,11 @@ impl<W: Filed> Array<W> {
         // SAFETY: `allocated` made the array for this type and this number of marks, and it lives as long as
         // `self`.
         unsafe { tiles(self.pointer.load(Ordering::Relaxed, &pin.0), self.marks) }
+    }
+
+    /// The bytes that it occupies.
+    pub(crate) fn bytes(&self, pin: &Pin) -> usize {
+        self.tiles(pin).bytes()
     }
 }
 
@@ -229,11 +239,8 @@ impl<W: Filed> Slots<W> {
 
     /// The bytes that the slots and their arrays occupy.
     pub(crate) fn bytes(&self, pin: &Pin) -> usize {
-        let array = |at: usize| {
-            let planes = self.get(at, pin).1.all().len();
-            if planes == 0 { 0 } else { (1 + planes) * size_of::<Plane>() }
-        };
-        size_of_val(&*self.slots) + (0..self.len()).map(array).sum::<usize>()
+        let arrays: usize = (0..self.len()).map(|at| self.get(at, pin).1.bytes()).sum();
+        size_of_val(&*self.slots) + arrays
     }
 }
 
