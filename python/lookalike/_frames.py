@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-_ADDED = ("replaced_by", "distance", "similarity", "exact")
+ADDED = ("replaced_by", "distance", "similarity", "exact", "contained")
+"""The columns of dropped rows that come to their own."""
 _TAKES = (
     "a list of str, a dict of columns, a pyarrow Table or RecordBatch, a polars or pandas DataFrame, a "
     "datasets.Dataset, or an iterator of batches of one of these"
@@ -104,7 +105,7 @@ class _Columns:
         return self._column(argument, column)
 
     def texts(self, column: str) -> Any:
-        taken = [name for name in _ADDED if name in self.names]
+        taken = [name for name in ADDED if name in self.names]
         if taken:
             raise ValueError(
                 f"data: the column {taken[0]!r} would be replaced by that of dropped rows: rename it first"
@@ -159,6 +160,7 @@ def _arrow_table(added: Added, id_type: Any) -> Any:
         "distance": any_pa.uint32(),
         "similarity": any_pa.float64(),
         "exact": any_pa.bool_(),
+        "contained": any_pa.float64(),
     }
     return any_pa.table({name: any_pa.array(own, kinds[name]) for name, own in added.columns.items()})
 
@@ -219,6 +221,7 @@ class Polars(_Columns):
             "distance": any_pl.UInt32,
             "similarity": any_pl.Float64,
             "exact": any_pl.Boolean,
+            "contained": any_pl.Float64,
         }
         columns = [any_pl.Series(name, own, dtype=kinds[name]) for name, own in added.columns.items()]
         return self.kept(rows).with_columns(columns)

@@ -39,6 +39,9 @@ pub(crate) struct Decisions {
     /// Whether both texts are equal.
     #[pyo3(get)]
     exact: Vec<bool>,
+    /// The share of its features that the text that replaces it has, 0 to 1; None if it is not told.
+    #[pyo3(get)]
+    contained: Option<Vec<f64>>,
     /// The largest distance of near texts.
     #[pyo3(get)]
     k: u32,
@@ -55,7 +58,7 @@ pub(crate) struct Decisions {
 
 /// Weights of features that texts taught.
 #[pyclass(frozen, module = "lookalike._lookalike", name = "Weights")]
-pub(crate) struct Learned(Arc<Frequencies>);
+pub(crate) struct Learned(pub(crate) Arc<Frequencies>);
 
 #[pymethods]
 impl Learned {
@@ -68,6 +71,12 @@ impl Learned {
     /// Writes them into a file, as the command does with --save-weights.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| fs::write(&path, self.0.to_bytes())).map_err(|error| failed(&path, &error))
+    }
+
+    /// The weights of a file.
+    #[staticmethod]
+    fn load(path: &str) -> PyResult<Learned> {
+        read(path).map(Learned)
     }
 
     /// Rebuilds pickled weights.
@@ -87,7 +96,8 @@ impl Learned {
 /// of the keep rule.
 #[pyfunction]
 #[pyo3(signature = (
-    columns, values, *, argument, keep, profile, k, threshold, check, weights, clusters, threads, progress
+    columns, values, *, argument, keep, profile, k, threshold, check, weights, clusters, contained, threads,
+    progress
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of lookalike.dedupe")]
 pub(crate) fn decide(
@@ -102,6 +112,7 @@ pub(crate) fn decide(
     check: Option<f64>,
     weights: Option<&str>,
     clusters: &str,
+    contained: bool,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Decisions> {
@@ -113,6 +124,7 @@ pub(crate) fn decide(
         weights: table(weights)?,
         groups: groups(clusters)?,
         is_central: rule == Keep::Central,
+        is_contained_told: contained,
         threads: self::threads(threads)?,
     };
     let held: Vec<Texts<'_>> =
@@ -135,6 +147,7 @@ fn decisions(py: Python<'_>, result: Deduped) -> PyResult<Decisions> {
         distance: dropped.iter().map(|own| own.distance).collect(),
         similarity: dropped.iter().map(|own| own.similarity).collect::<Option<Vec<f64>>>(),
         exact: dropped.iter().map(|own| own.is_exact).collect(),
+        contained: dropped.iter().map(|own| own.contained).collect::<Option<Vec<f64>>>(),
         k,
         without_features,
         short,
@@ -142,7 +155,7 @@ fn decisions(py: Python<'_>, result: Deduped) -> PyResult<Decisions> {
     })
 }
 
-fn rule(keep: &str) -> PyResult<Keep> {
+pub(crate) fn rule(keep: &str) -> PyResult<Keep> {
     match keep.parse::<Keep>().map_err(|why| wrong("keep", why))? {
         Keep::Source(_) => {
             let why = "rows of a frame have no source file: number your sources in a column, and keep \
@@ -154,7 +167,7 @@ fn rule(keep: &str) -> PyResult<Keep> {
 }
 
 /// The keys of the rule; none if rows are visited in their order.
-fn keys(rule: &Keep, keep: &str, values: Option<&[Option<String>]>, texts: &[&str]) -> PyResult<Vec<u64>> {
+pub(crate) fn keys(rule: &Keep, keep: &str, values: Option<&[Option<String>]>, texts: &[&str]) -> PyResult<Vec<u64>> {
     if *rule == Keep::FIRST || *rule == Keep::Central {
         return Ok(Vec::new());
     }
@@ -168,7 +181,7 @@ fn keys(rule: &Keep, keep: &str, values: Option<&[Option<String>]>, texts: &[&st
     texts.iter().enumerate().map(key).collect()
 }
 
-fn radius(k: Option<u32>, threshold: Option<f64>) -> PyResult<Radius> {
+pub(crate) fn radius(k: Option<u32>, threshold: Option<f64>) -> PyResult<Radius> {
     match (k, threshold) {
         (Some(_), Some(_)) => Err(wrong("threshold", "k says the same as a distance: give only one of them")),
         (Some(k), None) => Ok(Radius::Distance(k)),
@@ -177,7 +190,7 @@ fn radius(k: Option<u32>, threshold: Option<f64>) -> PyResult<Radius> {
     }
 }
 
-fn groups(clusters: &str) -> PyResult<Groups> {
+pub(crate) fn groups(clusters: &str) -> PyResult<Groups> {
     match clusters {
         "greedy" => Ok(Groups::Greedy),
         "linked" => Ok(Groups::Linked),
@@ -190,15 +203,17 @@ fn table(weights: Option<&str>) -> PyResult<Weights> {
         None => Ok(Weights::IfTaught),
         Some("learned") => Ok(Weights::Learned),
         Some("none") => Ok(Weights::None),
-        Some(path) => {
-            let bytes = fs::read(path).map_err(|error| failed(Path::new(path), &error))?;
-            let table = Frequencies::from_bytes(&bytes);
-            Ok(Weights::Table(Arc::new(table.map_err(|error| wrong("weights", format!("{path}: {error}")))?)))
-        }
+        Some(path) => read(path).map(Weights::Table),
     }
 }
 
-fn refused(error: &DedupeError) -> PyErr {
+fn read(path: &str) -> PyResult<Arc<Frequencies>> {
+    let bytes = fs::read(path).map_err(|error| failed(Path::new(path), &error))?;
+    let table = Frequencies::from_bytes(&bytes).map_err(|error| wrong("weights", format!("{path}: {error}")));
+    table.map(Arc::new)
+}
+
+pub(crate) fn refused(error: &DedupeError) -> PyErr {
     let argument = match error {
         DedupeError::Radius(RadiusError::TooFar { .. }) => "k",
         DedupeError::Radius(_) => "threshold",

@@ -19,6 +19,7 @@ mod dedupe;
 mod fingerprint;
 mod hashes;
 mod index;
+mod kernel;
 mod near_map;
 mod profiles;
 mod texts;
@@ -39,6 +40,8 @@ mod _lookalike {
     use super::hashes::Hashes;
     #[pymodule_export]
     use super::index::Index;
+    #[pymodule_export]
+    use super::kernel::{Columns, Steps, Taught};
     #[pymodule_export]
     use super::near_map::{Near, NearMap};
     #[pymodule_export]

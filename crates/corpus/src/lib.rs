@@ -8,6 +8,7 @@
 //! - [`Documents`] holds what is compared, a [`Print`] for each document: its hash, or its signature.
 //! - [`Kept`] visits documents and gives a [`Decision`] for each, while they arrive or at the end.
 //! - [`decide_in_rounds`] makes the same decisions in bounded memory, in the order of [`visiting_order`].
+//! - [`bucket_keys`] and [`mark_near`] find documents that are near any other, without an index.
 //! - [`linked()`] joins near documents to groups, and [`neighbour_counts`] counts how many are near each.
 //!
 //! ```
@@ -27,6 +28,7 @@
 
 #![deny(unreachable_pub)]
 
+mod buckets;
 mod central;
 mod column;
 mod documents;
@@ -38,6 +40,7 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
+pub use buckets::{bucket_keys, mark_near};
 pub use central::neighbour_counts;
 pub use documents::{Check, Documents, Print};
 pub use kept::{Decision, Kept};

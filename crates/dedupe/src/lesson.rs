@@ -9,12 +9,16 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use super::parallel::{Stopped, Watch, in_parallel};
 use lookalike_text::features::Frequencies;
+use lookalike_text::fingerprint::Profile;
 
 /// The first texts that are all counted, so that few are enough for a table.
 const FIRST: u32 = 1_000;
 /// Of the others one in this many is counted.
-const PART: u64 = 10;
+const TENTH: u64 = 10;
+/// The texts whose features are found before any of them is counted.
+const PART: usize = 8_192;
 
 /// A table of document frequencies that is being learned.
 ///
@@ -44,7 +48,7 @@ impl Lesson {
 
     /// Whether the text with this number, from 0, is counted.
     pub fn counts(number: u32) -> bool {
-        number < FIRST || xxh3_64(&number.to_le_bytes()).is_multiple_of(PART)
+        number < FIRST || xxh3_64(&number.to_le_bytes()).is_multiple_of(TENTH)
     }
 
     /// Counts a text by its distinct features, unless they are none or those of a counted text.
@@ -56,6 +60,33 @@ impl Lesson {
         if self.seen.insert(digest) {
             self.table.add(set);
         }
+    }
+
+    /// Counts texts by their features in the sets of a profile, on `threads` threads (at least one). The
+    /// caller has chosen those whose number [`counts`](Lesson::counts).
+    ///
+    /// # Errors
+    /// [`Stopped`] if the watch is stopped. The progress of the watch does not count these texts.
+    pub fn add_texts(
+        &mut self,
+        profile: &Profile,
+        texts: &[&str],
+        threads: usize,
+        watch: &Watch,
+    ) -> Result<(), Stopped> {
+        let own = Watch::default();
+        for texts in texts.chunks(PART) {
+            let sets = in_parallel(texts.len(), threads, &own, |at| {
+                let is_wanted = watch.add(0).is_ok();
+                if is_wanted { profile.feature_set(texts[at]) } else { Vec::new() }
+            })?;
+            watch.add(0)?;
+            sets.iter().for_each(|set| self.add(set));
+            if self.is_full() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Whether further texts would change nothing.

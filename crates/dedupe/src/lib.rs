@@ -3,7 +3,7 @@
 //! - [`dedupe()`] decides about texts in memory. The result is that of the command `lookalike dedupe`.
 //! - [`NearMap`] stores texts under ids, and refuses those that resemble a stored one.
 //! - [`Keep`], [`Printer`], [`Lesson`], [`Radius`] and [`decide()`] are the steps of [`dedupe()`], for
-//!   programs whose texts do not fit in memory.
+//!   programs whose texts do not fit in memory, and [`Kernel`] for those that run on many machines.
 //!
 //! ```
 //! use lookalike_dedupe::{Options, Watch, dedupe};
@@ -21,8 +21,10 @@
 
 #![deny(unreachable_pub)]
 
+mod contained;
 mod decide;
 mod keep;
+mod kernel;
 mod lesson;
 mod near_map;
 mod parallel;
@@ -30,8 +32,10 @@ mod printer;
 mod radius;
 mod texts;
 
+pub use contained::contained;
 pub use decide::{Groups, Plan, decide};
 pub use keep::Keep;
+pub use kernel::Kernel;
 pub use lesson::Lesson;
 pub use near_map::{Near, NearMap, NearMapError};
 pub use parallel::{Stopped, Watch, in_parallel};

@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
+use super::contained::contained;
 use super::decide::{Groups, Plan, decide};
+use super::kernel::Kernel;
 use super::lesson::Lesson;
 use super::parallel::{Stopped, Watch, in_parallel};
-use super::printer::{Printer, second_check};
+use super::printer::Printer;
 use super::radius::{Radius, RadiusError};
 use lookalike_corpus::{Bounds, Decision, Documents, Kept, Print};
 use lookalike_text::features::Frequencies;
-use lookalike_text::fingerprint::{Profile, Status, check_takes_texts};
+use lookalike_text::fingerprint::{Profile, Status};
 
 /// The texts whose prints are made before any of them is decided.
 const PART: usize = 8_192;
@@ -31,6 +33,8 @@ pub struct Options {
     pub groups: Groups,
     /// Whether texts with more neighbours come first, whatever their keys.
     pub is_central: bool,
+    /// Whether to tell of each dropped text how much of it the other one has, which takes longer.
+    pub is_contained_told: bool,
     /// The number of threads, at least one.
     pub threads: usize,
 }
@@ -49,6 +53,7 @@ impl Default for Options {
             weights: Weights::IfTaught,
             groups: Groups::Greedy,
             is_central: false,
+            is_contained_told: false,
             threads: 1,
         }
     }
@@ -97,6 +102,8 @@ pub struct Dropped {
     pub similarity: Option<f64>,
     /// Whether the texts are equal.
     pub is_exact: bool,
+    /// The share of its features that the other text has, 0 to 1; `None` if it was not asked for.
+    pub contained: Option<f64>,
 }
 
 /// Why texts are not deduplicated.
@@ -148,26 +155,19 @@ pub fn dedupe(
 ) -> Result<Deduped, DedupeError> {
     assert!(keys.is_empty() || keys.len() == texts.len(), "there is a key for each text");
     u32::try_from(texts.len()).map_err(|_| DedupeError::TooMany(texts.len()))?;
-    check_takes_texts(options.profile).map_err(DedupeError::TakesNoTexts)?;
-    if options.check.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
-        return Err(DedupeError::Check);
-    }
     // A radius that does not suit is refused before the work.
-    options.radius.of(options.profile, false)?;
+    Kernel::new(options, None)?;
     let weights = weights(texts, options, watch)?;
-    let k = options.radius.of(options.profile, weights.is_some())?;
-    let check = options.check.map(second_check);
-    let mut documents = Documents::new(options.profile.width(), options.profile.signatures(), k, check);
-    let printer = Printer {
-        profile: options.profile,
-        weights: weights.as_deref(),
-        is_checked: options.check.is_some(),
-    };
+    let kernel = Kernel::new(options, weights.clone())?;
+    let (mut documents, printer, k) = (kernel.documents(), kernel.printer(), kernel.k());
     let mut run = Run { texts, options, printer, watch, without_features: 0, short: 0 };
     let is_streamed = keys.is_empty() && options.groups == Groups::Greedy && !options.is_central;
     let decisions =
         if is_streamed { run.streamed(&mut documents)? } else { run.planned(&mut documents, keys)? };
-    let (kept, dropped) = sorted_out(texts, &decisions, options.profile);
+    let (kept, mut dropped) = sorted_out(texts, &decisions, options.profile);
+    if options.is_contained_told {
+        tell_contained(texts, &mut dropped, options, watch)?;
+    }
     let (without_features, short) = (run.without_features, run.short);
     Ok(Deduped { kept, dropped, without_features, short, k, weights })
 }
@@ -202,18 +202,7 @@ fn lesson(texts: &[&str], options: &Options, watch: &Watch) -> Result<Lesson, St
     let counted: Vec<&str> =
         (0..).zip(texts).filter(|(number, _)| Lesson::counts(*number)).map(|(_, text)| *text).collect();
     // The progress of a caller counts texts, and each of these comes again.
-    let own = Watch::default();
-    for texts in counted.chunks(PART) {
-        let sets = in_parallel(texts.len(), options.threads, &own, |at| {
-            let is_wanted = watch.add(0).is_ok();
-            if is_wanted { options.profile.feature_set(texts[at]) } else { Vec::new() }
-        })?;
-        watch.add(0)?;
-        sets.iter().for_each(|set| lesson.add(set));
-        if lesson.is_full() {
-            break;
-        }
-    }
+    lesson.add_texts(options.profile, &counted, options.threads, watch)?;
     Ok(lesson)
 }
 
@@ -285,12 +274,38 @@ fn sorted_out(texts: &[&str], decisions: &[Decision], profile: &Profile) -> (Vec
             Decision::Dropped { by, distance } => {
                 let similarity = profile.signatures().map(|shape| shape.similarity(distance));
                 let is_exact = distance == 0 && texts[number as usize] == texts[by as usize];
-                dropped.push(Dropped { number, by, distance, similarity, is_exact });
+                dropped.push(Dropped { number, by, distance, similarity, is_exact, contained: None });
             }
         }
     }
     (kept, dropped)
 }
 
+/// Tells of each dropped text how much of it the other one has. The features of a kept text are found once
+/// for all that it replaces, if these are next to each other in the order of the kept ones.
+fn tell_contained(
+    texts: &[&str],
+    dropped: &mut [Dropped],
+    options: &Options,
+    watch: &Watch,
+) -> Result<(), Stopped> {
+    let mut order: Vec<u32> = (0..dropped.len() as u32).collect();
+    order.sort_unstable_by_key(|place| dropped[*place as usize].by);
+    let of = |place: u32| dropped[place as usize];
+    let groups: Vec<&[u32]> = order.chunk_by(|a, b| of(*a).by == of(*b).by).collect();
+    let own = Watch::default();
+    let told = in_parallel(groups.len(), options.threads, &own, |at| {
+        let text = |number: u32| texts[number as usize];
+        let is_wanted = watch.add(0).is_ok();
+        let pairs = groups[at].iter().take_while(|_| is_wanted).map(|place| of(*place));
+        contained(options.profile, text(of(groups[at][0]).by), pairs.map(|own| text(own.number)))
+    })?;
+    watch.add(0)?;
+    for (place, share) in groups.concat().into_iter().zip(told.into_iter().flatten()) {
+        dropped[place as usize].contained = Some(share);
+    }
+    Ok(())
+}
+
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use crate::Keep;
 use lookalike_hash::Hash;
 
 /// Texts of a few subjects in two languages, many of them copies with a changed word.
-fn texts(count: usize) -> Vec<String> {
+pub(crate) fn texts(count: usize) -> Vec<String> {
     let mut random = fastrand::Rng::with_seed(7);
     let of_english = ["ferry", "library", "harbour", "festival"];
     let subjects = [of_english, ["地铁线路", "图书馆", "读者", "周末"]].concat();
@@ -123,4 +123,21 @@ fn options_that_do_not_suit_are_refused() {
     watch.stop();
     let stopped = dedupe(&["text"], &[], &Options::default(), &watch).unwrap_err();
     assert!(matches!(stopped, DedupeError::Stopped(Stopped)));
+}
+
+#[test]
+fn what_is_contained_is_told_as_a_count_of_features_tells() {
+    let texts = texts(300);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    for name in ["minhash-copies", "copies-64"] {
+        let profile = Profile::named(name).unwrap();
+        let options = Options { profile, is_contained_told: true, threads: 2, ..Options::default() };
+        let result = dedupe(&texts, &[], &options, &Watch::default()).unwrap();
+        assert!(result.dropped.iter().any(|own| own.contained < Some(1.0)));
+        for own in &result.dropped {
+            let [a, b] = [own.number, own.by].map(|number| profile.feature_set(texts[number as usize]));
+            let shared = a.iter().filter(|feature| b.contains(feature)).count();
+            assert_eq!(own.contained, Some(shared as f64 / a.len() as f64));
+        }
+    }
 }
