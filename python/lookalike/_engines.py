@@ -37,8 +37,9 @@ Step = Callable[[Table], Table]
 
 
 def arrow() -> Any:
-    """The module pyarrow."""
+    """The module pyarrow, with `compute`, which it does not import by itself."""
     import pyarrow
+    import pyarrow.compute
 
     return pyarrow
 

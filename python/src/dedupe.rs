@@ -167,7 +167,12 @@ pub(crate) fn rule(keep: &str) -> PyResult<Keep> {
 }
 
 /// The keys of the rule; none if rows are visited in their order.
-pub(crate) fn keys(rule: &Keep, keep: &str, values: Option<&[Option<String>]>, texts: &[&str]) -> PyResult<Vec<u64>> {
+pub(crate) fn keys(
+    rule: &Keep,
+    keep: &str,
+    values: Option<&[Option<String>]>,
+    texts: &[&str],
+) -> PyResult<Vec<u64>> {
     if *rule == Keep::FIRST || *rule == Keep::Central {
         return Ok(Vec::new());
     }

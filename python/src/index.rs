@@ -14,6 +14,9 @@ use lookalike_dedupe::{Watch, in_parallel};
 use lookalike_hamming::{GROUP, HashIndex, NearPair, Neighbour, near_pairs, of_width, snapshot};
 use lookalike_hash::Hash;
 
+/// From so many hashes on, a call takes long enough for Ctrl+C.
+const MANY: usize = 4_096;
+
 /// An exact index of distinct hashes: it finds every stored hash within Hamming distance k of a query.
 ///
 /// `bits` is the width of the hashes: 64, 128 or 256. k belongs to the query, from 0 to the width. Every
@@ -64,6 +67,21 @@ fn as_columns(form: &str) -> PyResult<bool> {
     }
 }
 
+/// What `work` makes of hashes. Ctrl+C ends it if they are many: a thread that waits for signals takes longer
+/// than a few hashes.
+fn of_all(
+    py: Python<'_>,
+    hashes: Vec<Hash>,
+    work: impl FnOnce(&mut dyn Iterator<Item = Hash>) -> usize + Send,
+) -> PyResult<usize> {
+    if hashes.len() < MANY {
+        return Ok(py.detach(|| work(&mut hashes.into_iter())));
+    }
+    let watch = Watch::default();
+    let mut left = hashes.into_iter().take_while(|_| watch.add(0).is_ok());
+    interruptible(py, &watch, None, || work(&mut left))
+}
+
 fn pairs_of(py: Python<'_>, found: &Found) -> PyResult<Vec<(Py<PyAny>, u32)>> {
     found.iter().map(|near| Ok((number(py, near.hash)?, near.distance))).collect()
 }
@@ -88,7 +106,7 @@ impl Index {
         self.0.width().bits()
     }
 
-    /// Adds hashes, one or many, and returns how many of them were not stored.
+    /// Adds hashes, one or many, and returns how many of them were not stored. After Ctrl+C some are stored.
     ///
     /// >>> import lookalike as la
     /// >>> index = la.Index(bits=64)
@@ -96,10 +114,10 @@ impl Index {
     /// (2, 1, 0)
     fn add(&self, py: Python<'_>, hashes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let hashes = self.given("hashes", hashes)?.all();
-        interruptible(py, &Watch::default(), None, || self.0.insert_all(&mut hashes.into_iter()))
+        of_all(py, hashes, |hashes| self.0.insert_all(hashes))
     }
 
-    /// Removes hashes, one or many, and returns how many of them were stored.
+    /// Removes hashes, one or many, and returns how many of them were stored. After Ctrl+C some are removed.
     ///
     /// >>> import lookalike as la
     /// >>> index = la.Index(bits=64)
@@ -107,7 +125,7 @@ impl Index {
     /// (3, 1, 2)
     fn remove(&self, py: Python<'_>, hashes: &Bound<'_, PyAny>) -> PyResult<usize> {
         let hashes = self.given("hashes", hashes)?.all();
-        Ok(py.detach(|| hashes.into_iter().filter(|hash| self.0.remove(*hash)).count()))
+        of_all(py, hashes, |hashes| hashes.filter(|hash| self.0.remove(*hash)).count())
     }
 
     /// The stored hashes within `k` bits of one hash: a list of (hash, distance), the nearest first, and the

@@ -20,7 +20,10 @@ use super::work::interruptible;
 use lookalike_corpus::{Decision, Print};
 use lookalike_dedupe::{Keep, Kernel, Lesson, Options, Stopped, Watch, contained};
 use lookalike_hash::Hash;
-use lookalike_text::fingerprint::{Profile, Status};
+use lookalike_text::fingerprint::{Profile, Signature, Status};
+
+/// The most minima of a signature.
+const MOST_MINIMA: usize = 65_536;
 
 /// What the arguments of `lookalike.dedupe` mean for the steps. It is pickled as its arguments.
 #[pyclass(frozen, module = "lookalike._lookalike", name = "Kernel")]
@@ -60,6 +63,7 @@ fn columns(named: Vec<(&str, ArrayRef)>) -> PyResult<Columns> {
 impl Steps {
     #[new]
     #[pyo3(signature = (profile, k, threshold, check, keep, clusters, weights))]
+    #[allow(clippy::too_many_arguments, reason = "each is an argument of lookalike.dedupe")]
     fn py_new(
         py: Python<'_>,
         profile: &str,
@@ -98,6 +102,11 @@ impl Steps {
     #[getter]
     fn meets(&self) -> bool {
         self.kernel.meets().is_some()
+    }
+
+    /// The similarity at a distance; None if the profile makes hashes.
+    fn similarity(&self, distance: u32) -> Option<f64> {
+        self.kernel.profile().signatures().map(|shape| shape.similarity(distance))
     }
 
     /// Of texts and the values of the keep rule: their keys, the names of equal prints, hashes, signatures
@@ -163,8 +172,7 @@ impl Steps {
         sketches: &Bound<'_, PyAny>,
     ) -> PyResult<(Columns, u64)> {
         let bands = numbers("band", bands)?;
-        let (signatures, sketches) =
-            (Bytes::of("signature", signatures)?, Bytes::of("sketch", sketches)?);
+        let (signatures, sketches) = (Bytes::of("signature", signatures)?, Bytes::of("sketch", sketches)?);
         let met = bands.into_iter().map(unsigned).zip(signatures.all()).zip(sketches.all());
         let met: Vec<_> = met.map(|((key, signature), sketch)| (key, signature, sketch)).collect();
         let (marks, comparisons) = py.detach(|| self.kernel.mark_near(&met));
@@ -174,6 +182,7 @@ impl Steps {
     /// The decisions about documents with these keys, whose prints are the rows `print_of` of the hashes,
     /// signatures and sketches: the row that replaces each, or null, and the distance to it.
     #[pyo3(signature = (keys, print_of, hashes, signatures, sketches, *, threads=None))]
+    #[allow(clippy::too_many_arguments, reason = "each is a column")]
     fn decide(
         &self,
         py: Python<'_>,
@@ -245,10 +254,36 @@ impl Steps {
         let (profile, k) = (self.kernel.profile().id().to_string(), Some(self.kernel.k()));
         let none: Option<f64> = None;
         let weights = self.weights.as_ref().map(|weights| weights.clone_ref(py));
-        let arguments =
-            (profile, k, none, self.check, self.keep.as_str(), self.clusters.as_str(), weights);
+        let arguments = (profile, k, none, self.check, self.keep.as_str(), self.clusters.as_str(), weights);
         Ok((py.get_type::<Steps>().into_any(), arguments.into_pyobject(py)?))
     }
+}
+
+/// The minima of texts by a profile, `minima` numbers of 32 bits each, the least significant byte first; null
+/// if a text has no features.
+#[pyfunction]
+pub(crate) fn minima(
+    py: Python<'_>,
+    texts: &Bound<'_, PyAny>,
+    profile: &str,
+    minima: usize,
+) -> PyResult<Columns> {
+    let profile = self::profile(profile)?;
+    if !(1..=MOST_MINIMA).contains(&minima) {
+        return Err(wrong("minima", format!("{minima} is not from 1 to {MOST_MINIMA}")));
+    }
+    let held = Texts::of("text", texts)?;
+    let mut texts = Vec::new();
+    held.append_to("text", &mut texts)?;
+    let made = py.detach(|| {
+        let of_text = |text: &&str| {
+            let set = profile.feature_set(text);
+            let made = (!set.is_empty()).then(|| Signature::of(&set, minima))?;
+            Some(made.minima().iter().flat_map(|own| own.to_le_bytes()).collect::<Vec<u8>>())
+        };
+        texts.iter().map(of_text).collect::<BinaryArray>()
+    });
+    columns(vec![("minima", Arc::new(made))])
 }
 
 /// The weights of features that are being learned, from texts with numbers.

@@ -41,7 +41,7 @@ mod _lookalike {
     #[pymodule_export]
     use super::index::Index;
     #[pymodule_export]
-    use super::kernel::{Columns, Steps, Taught};
+    use super::kernel::{Columns, Steps, Taught, minima};
     #[pymodule_export]
     use super::near_map::{Near, NearMap};
     #[pymodule_export]

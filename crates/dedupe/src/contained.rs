@@ -15,11 +15,7 @@ use lookalike_text::fingerprint::Profile;
 /// let shares = contained(profile, page, ["The ferry runs every hour", page, "Fish and chips"]);
 /// assert!(shares[0] > 0.9 && shares[1] == 1.0 && shares[2] < 0.5);
 /// ```
-pub fn contained<'a>(
-    profile: &Profile,
-    by: &str,
-    texts: impl IntoIterator<Item = &'a str>,
-) -> Vec<f64> {
+pub fn contained<'a>(profile: &Profile, by: &str, texts: impl IntoIterator<Item = &'a str>) -> Vec<f64> {
     let mut of_by: Option<Vec<u64>> = None;
     let share = |text: &str| {
         if text == by {

@@ -154,8 +154,7 @@ impl Kernel {
         assert_eq!(keys.len(), print_of.len(), "each document has a key and a print");
         let bounds = Bounds { bytes: usize::MAX, threads };
         let plan = Plan { always: 0, is_central: self.is_central, groups: self.groups, bounds };
-        let print =
-            |number: u32| watch.add(0).map(|()| prints[print_of[number as usize] as usize].clone());
+        let print = |number: u32| watch.add(0).map(|()| prints[print_of[number as usize] as usize].clone());
         Ok(decide(&mut self.documents(), plan, keys, |_| true, print)?.0)
     }
 }
