@@ -12,6 +12,7 @@ frame or a data set, and `NearMap` refuses those of texts that arrive one after 
 two texts match. `Client` asks a server. Results are those of the server and of the command, bit for bit.
 """
 
+from ._async_client import AsyncClient
 from ._client import (
     Busy,
     Client,
@@ -24,6 +25,7 @@ from ._client import (
     Unauthorized,
     Unreachable,
 )
+from ._command import CommandFailed, CommandNotFound, FilesDeduplicated, dedupe_files
 from ._dedupe import Deduplicated, dedupe
 from ._lookalike import (
     Comparison,
@@ -38,11 +40,15 @@ from ._lookalike import (
 )
 
 __all__ = [
+    "AsyncClient",
     "Busy",
     "Client",
+    "CommandFailed",
+    "CommandNotFound",
     "Comparison",
     "Conflict",
     "Deduplicated",
+    "FilesDeduplicated",
     "Forbidden",
     "Hashes",
     "Index",
@@ -57,10 +63,11 @@ __all__ = [
     "Unreachable",
     "compare",
     "dedupe",
+    "dedupe_files",
     "fingerprint",
     "profiles",
 ]
 
 # In messages an error has the name that programs use.
-for _error in (ServerError, *ServerError.__subclasses__()):
+for _error in (CommandFailed, CommandNotFound, ServerError, *ServerError.__subclasses__()):
     _error.__module__ = __name__

@@ -1,5 +1,7 @@
-"""The client against a running server."""
+"""The clients against a running server."""
 
+import asyncio
+import inspect
 import os
 import pickle
 import socket
@@ -120,6 +122,32 @@ def test_errors_are_classes_with_the_remedy(server, command, tmp_path):
         client.create_collection()
 
 
+def test_both_clients_have_the_same_methods_and_answers(server):
+    public = {name for name in vars(la.Client) if not name.startswith("_")}
+    assert {name for name in vars(la.AsyncClient) if not name.startswith("_")} == public | {"close"}
+    client = la.Client(server, collection="awaited")
+
+    async def work():
+        async with la.AsyncClient(server, collection="awaited", concurrency=4) as own:
+            own = pickle.loads(pickle.dumps(own))
+            await own.create_collection(profile="copies-128")
+            rows = [{"id": f"d{row}", "text": f"{TEXT} {row}"} for row in range(700)]
+            stored = [answer async for answer in own.add_many(iter(rows))]
+            found = await asyncio.gather(*(own.similar(row["text"], limit=3) for row in rows[:40]))
+            with pytest.raises(la.NotFound, match="no_document"):
+                await own.get("missing")
+            own.close()
+            return stored, found
+
+    stored, found = asyncio.run(work())
+    assert [own["index"] for own in stored] == list(range(700))
+    assert found == [client.similar(f"{TEXT} {row}", limit=3) for row in range(40)]
+    assert inspect.iscoroutinefunction(la.AsyncClient.__aexit__)
+    client.delete_collection()
+    with pytest.raises(ValueError, match="concurrency: 0 is less than 1"):
+        la.AsyncClient(server, concurrency=0)
+
+
 def test_keys_are_sent_and_not_shown(command, tmp_path):
     key = command("keys", "create", "--role", "read", "--data", tmp_path, "tests").split()[-1]
     process, url = serve(tmp_path)
@@ -168,11 +196,12 @@ def test_redirects_and_strange_answers_are_errors():
 def test_examples_run(command, tmp_path, monkeypatch):
     process, url = serve(tmp_path)
     try:
-        monkeypatch.setattr(la.Client.__init__, "__defaults__", (url, None))
-        for name, member in vars(la.Client).items():
-            if not name.startswith("_"):
-                run_examples(f"Client.{name}", member)
-        for block in (block for block in blocks() if block not in WITHOUT_SERVER):
+        for kind in (la.Client, la.AsyncClient):
+            monkeypatch.setattr(kind.__init__, "__defaults__", (url, None))
+            for name, member in vars(kind).items():
+                if not name.startswith("_"):
+                    run_examples(f"{kind.__name__}.{name}", member)
+        for block in (block for block in blocks() if "Client(" in block and "import scrapy" not in block):
             exec(block.replace("http://localhost:8080", url), {})
     finally:
         process.terminate()

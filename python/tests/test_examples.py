@@ -17,7 +17,7 @@ def documented():
         own = getattr(la, name)
         yield name, own
         # Examples of the client need a server, and run in test_client.py.
-        if inspect.isclass(own) and own is not la.Client:
+        if inspect.isclass(own) and own not in (la.Client, la.AsyncClient):
             for member, value in vars(own).items():
                 if not member.startswith("_") and callable(getattr(value, "__func__", value)):
                     yield f"{name}.{member}", getattr(own, member)
@@ -35,7 +35,11 @@ def run_examples(name, own):
     assert doctest.DocTestRunner(optionflags=flags).run(example).failed == 0
 
 
-@pytest.mark.parametrize(("name", "own"), [pytest.param(*named, id=named[0]) for named in documented()])
+# Needs the command: see test_command.py.
+WITH_COMMAND = ("dedupe_files",)
+
+
+@pytest.mark.parametrize(("name", "own"), [pytest.param(*named, id=named[0]) for named in documented() if named[0] not in WITH_COMMAND])
 def test_examples_run(name, own):
     run_examples(name, own)
 
@@ -49,8 +53,9 @@ def blocks() -> list[str]:
     return [part.split("```")[0] for part in parts]
 
 
-# Those with a client need a server, and run in test_client.py.
-WITHOUT_SERVER = [block for block in blocks() if "Client(" not in block]
+# The others need a server, the command or an engine, and run in test_client.py and test_recipes.py.
+NEEDS = ("Client(", "dedupe_files(", "lookalike.ray", "lookalike.spark", "lookalike.datatrove", "import langchain")
+WITHOUT_SERVER = [block for block in blocks() if not any(word in block for word in NEEDS)]
 
 
 @pytest.mark.parametrize("block", WITHOUT_SERVER, ids=range(len(WITHOUT_SERVER)))
