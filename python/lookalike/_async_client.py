@@ -9,7 +9,6 @@ from functools import partial
 from itertools import islice
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
-from . import _client
 from ._client import Client
 
 P = ParamSpec("P")
@@ -22,7 +21,7 @@ def _awaited(
     """A method of `Client` that is awaited, with its arguments, answers and errors."""
 
     async def call(self: AsyncClient, /, *arguments: P.args, **named: P.kwargs) -> T:
-        return await self._in_thread(partial(method, self._client, *arguments, **named))
+        return await self._ask(method, *arguments, **named)  # pyright: ignore[reportPrivateUsage]
 
     prose = (method.__doc__ or "").split(">>>")[0].rstrip()
     call.__doc__ = (
@@ -95,6 +94,11 @@ class AsyncClient:
             self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="lookalike")
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
+    async def _ask(
+        self, method: Callable[Concatenate[Client, P], T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
+        return await self._in_thread(partial(method, self._client, *arguments, **named))
+
     add = _awaited(Client.add, 'asyncio.run(client.add("Please call me back", id="a"))["id"]\n        \'a\'')
     similar = _awaited(
         Client.similar, 'asyncio.run(client.similar("please call me back!"))["similar"][0]["id"]\n        \'a\''
@@ -131,6 +135,6 @@ class AsyncClient:
         """
         answers = self._client.add_many(documents, on_duplicate=on_duplicate)
         # A request at a time: it has an answer for each of its documents.
-        while batch := await self._in_thread(lambda: list(islice(answers, _client.BATCH))):
+        while batch := await self._in_thread(lambda: list(islice(answers, Client.BATCH))):
             for answer in batch:
                 yield answer

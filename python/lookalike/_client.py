@@ -13,9 +13,6 @@ from typing import Any, Literal
 
 _Json = dict[str, Any]
 
-BATCH = 500
-"""The documents that `Client.add_many` sends at a time."""
-
 
 class ServerError(Exception):
     """The server refused a request, or could not answer it. After a refusal nothing was done.
@@ -134,6 +131,9 @@ class Client:
     lookalike.Unreachable: unreachable (0): http://localhost:1/similar: ... Remedy: check the address ...
     """
 
+    BATCH = 500
+    """The documents that `add_many` sends at a time."""
+
     def __init__(
         self,
         url: str = "http://localhost:8080",
@@ -194,7 +194,7 @@ class Client:
         """
         rest = iter(documents)
         first = 0
-        while batch := list(islice(rest, BATCH)):
+        while batch := list(islice(rest, self.BATCH)):
             route = self._route("/batch/documents", on_duplicate=on_duplicate)
             answer = self.request("POST", route, [dict(document) for document in batch])
             for result in answer["results"]:

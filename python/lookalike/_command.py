@@ -142,8 +142,7 @@ def dedupe_files(
         if value is True:
             arguments.append(f"--{name.replace('_', '-')}")
         elif value is not None and value is not False:
-            text = fspath(value) if isinstance(value, PathLike) else str(value)
-            arguments.append(f"--{name.replace('_', '-')}={text}")
+            arguments.append(f"--{name.replace('_', '-')}={value}")
     arguments += [f"--against={path}" for path in _paths(against)]
     # No shell expands patterns, and the command reads those that are left.
     arguments += ["--", *_paths(inputs)]
@@ -153,9 +152,9 @@ def dedupe_files(
 
 
 def _paths(given: _Path | Iterable[_Path]) -> list[str]:
-    many = [given] if isinstance(given, (str, PathLike)) else list(given)
+    many: list[_Path] = [given] if isinstance(given, (str, PathLike)) else list(given)
     paths: list[str] = []
-    for path in map(fspath, many):
+    for path in (fspath(own) for own in many):
         found = [] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
         paths += found or [path]
     return paths
@@ -171,7 +170,7 @@ def run(arguments: list[str], variables: Mapping[str, str], progress: bool) -> s
         stdin=subprocess.DEVNULL,
         encoding="utf-8",
         errors="replace",
-        env=environment() | variables,
+        env={**environment(), **variables},
         # Its own group: a terminal sends Ctrl+C to all of a group, and this process passes it on.
         start_new_session=os.name != "nt" and not progress,
     ) as process:

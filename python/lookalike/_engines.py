@@ -38,10 +38,10 @@ Step = Callable[[Table], Table]
 
 def arrow() -> Any:
     """The module pyarrow, with `compute`, which it does not import by itself."""
-    import pyarrow
-    import pyarrow.compute
+    from importlib import import_module
 
-    return pyarrow
+    import_module("pyarrow.compute")
+    return import_module("pyarrow")
 
 
 class Engine(Protocol[R]):

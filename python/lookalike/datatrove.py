@@ -139,7 +139,7 @@ class _Files:
     """Tables in the shared folder. A file appears under its name when its task has written it."""
 
     def __init__(self, folder: Any) -> None:
-        self._folder = get_datafolder(folder)
+        self._folder: Any = get_datafolder(folder)
 
     def write(self, kind: str, name: str, table: Any) -> None:
         import pyarrow.ipc
@@ -158,7 +158,7 @@ class _Files:
 
     def names(self, kind: str) -> list[str]:
         listed = self._folder.list_files(kind, glob_pattern="**/*.arrow", recursive=True)
-        names = (str(path).removesuffix(".arrow") for path in listed)
+        names: list[str] = [str(path).removesuffix(".arrow") for path in listed]
         return sorted(name[name.index(f"{kind}/") + len(kind) + 1 :] for name in names)
 
     def all(self, kind: str) -> Any:
@@ -167,16 +167,13 @@ class _Files:
         return _engines.arrow().concat_tables(tables, promote_options="permissive")
 
     def save(self, weights: Weights | None) -> None:
-        import pickle
-
         with self._folder.open("weights", "wb") as file:
-            file.write(pickle.dumps(weights))
+            file.write(b"" if weights is None else weights.to_bytes())
 
     def load(self) -> Weights | None:
-        import pickle
-
         with self._folder.open("weights", "rb") as file:
-            return pickle.loads(file.read())
+            data: bytes = file.read()
+        return Weights.of_bytes(data) if data else None
 
 
 class _Step(_base.PipelineStep):
@@ -268,7 +265,10 @@ class _Learned(_Step):
         with self.track_time():
             # The whole of them at once: the stage before has chosen them.
             total = 1 if self.files.names("teaching") else 0
-            every = lambda start, end: self.files.all("teaching")  # noqa: E731
+
+            def every(start: int, end: int) -> Any:
+                return self.files.all("teaching")
+
             self.files.save(_engines.learned(self.options, total, every, None))
 
 
@@ -384,7 +384,7 @@ class _Filter(_Step):
 
 
 def _batches(data: Any) -> Iterator[list[Any]]:
-    rest = iter(data)
+    rest: Iterator[Any] = iter(data)
     while batch := list(islice(rest, _BATCH)):
         yield batch
 

@@ -79,16 +79,21 @@ impl Learned {
         read(path).map(Learned)
     }
 
-    /// Rebuilds pickled weights.
+    /// The weights of the bytes of a file, which pickling uses, too.
     #[staticmethod]
-    fn _of_bytes(data: &[u8]) -> PyResult<Learned> {
+    fn of_bytes(data: &[u8]) -> PyResult<Learned> {
         let table = Frequencies::from_bytes(data).map_err(|error| wrong("weights", error))?;
         Ok(Learned(Arc::new(table)))
     }
 
+    /// The bytes of a file.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.to_bytes())
+    }
+
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyBytes>,))> {
-        let restore = py.get_type::<Learned>().getattr("_of_bytes")?;
-        Ok((restore, (PyBytes::new(py, &self.0.to_bytes()),)))
+        let restore = py.get_type::<Learned>().getattr("of_bytes")?;
+        Ok((restore, (self.to_bytes(py),)))
     }
 }
 

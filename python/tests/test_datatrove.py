@@ -61,7 +61,8 @@ def written(folder) -> list[dict]:
     ids=str,
 )
 def test_stages_keep_what_one_machine_keeps(texts, tmp_path, tasks, parts, arguments):
-    rows = rows_in_disorder(texts[:700])
+    # The reader passes over empty texts.
+    rows = rows_in_disorder([text for text in texts[:700] if text])
     rows["id"] = [f"d{number:06}" for number in rows["id"]]
     expected, result = on_one_machine(rows, **arguments)
     reader = corpus(tmp_path / "in", rows, 3)
@@ -83,7 +84,7 @@ def test_stages_keep_what_one_machine_keeps(texts, tmp_path, tasks, parts, argum
 def test_later_stages_of_datatrove_run_on_our_signatures(texts, tmp_path, precision):
     from datatrove.utils.hashing import HashConfig
 
-    texts = [text for text in texts[:400] if la._lookalike.minima([text], "minhash-copies", 1)]
+    texts = [text for text in texts[:400] if text]
     config = MinhashConfig(num_buckets=14, hashes_per_bucket=8, hash_config=HashConfig(precision=precision))
     rows = {"id": [f"d{number}" for number in range(len(texts))], "text": texts}
     reader = corpus(tmp_path / "in", rows, 2)
@@ -109,8 +110,7 @@ def test_later_stages_of_datatrove_run_on_our_signatures(texts, tmp_path, precis
             old, new = groups[a], groups[b]
             groups = [new if group == old else group for group in groups]
     out = written(tmp_path / "out")
-    expected = [group for at, group in enumerate(groups)]
-    assert len(out) == len(set(expected)) < len(texts)
+    assert len(out) == len(set(groups)) < len(texts)
     kept = [groups[int(row["id"][1:])] for row in out]
     assert len(set(kept)) == len(kept)
     size = struct.calcsize(f"<8{'I' if precision == 32 else 'Q'}I")

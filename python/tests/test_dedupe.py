@@ -123,7 +123,7 @@ def check_frame(result, plain, names, column) -> None:
 def test_every_type_comes_out_as_it_came_in(some):
     plain = la.dedupe(some, keep="longest")
     assert list(plain.kept) == ["id", "text", "votes", "date"] and plain.dropped["id"]
-    assert list(plain.dropped) == [*plain.kept, "replaced_by", "distance", "similarity", "exact"]
+    assert list(plain.dropped) == [*plain.kept, "replaced_by", "distance", "similarity", "exact", "contained"]
     table = pa.table(some)
     batch = table.to_batches()[0]
     frames = [
@@ -148,7 +148,7 @@ def test_columns_have_fixed_types_also_without_rows():
             dropped = la.dedupe(frame, id=id).dropped
             assert [
                 dropped.schema.field(name).type
-                for name in ("replaced_by", "distance", "similarity", "exact")
+                for name in ("replaced_by", "distance", "similarity", "exact", "contained")
             ] == [
                 kind,
                 pa.uint32(),
@@ -299,3 +299,20 @@ def test_progress_counts_every_text(texts):
     with redirect_stderr(told):
         la.dedupe(texts, progress=True)
     assert tqdm and f"{len(texts)}/{len(texts)}" in told.getvalue()
+
+
+@pytest.mark.parametrize("profile", ["minhash-copies", "copies-64"])
+def test_contained_is_a_share_of_the_features_that_compare_counts(texts, profile):
+    result = la.dedupe(texts[:300], profile=profile)
+    assert any(0 < own["contained"] < 1 for own in result.dropped)
+    for own in result.dropped[:40]:
+        of_both = la.compare(own["text"], texts[own["replaced_by"]], profile=profile)
+        own_features = la.compare(own["text"], own["text"], profile=profile).distinct
+        assert own["contained"] == of_both.shared / own_features
+    # A text that was copied into a longer one is in it, whatever their similarity is.
+    pair = ["The ferry runs every hour until noon", "The ferry runs every hour until noon and more of the same"]
+    (own,) = la.dedupe(pair, keep="longest", threshold=0.2, weights="none").dropped
+    assert own["contained"] > own["similarity"] and own["contained"] >= 0.9
+    without = la.dedupe(texts[:300], profile=profile, contained=False)
+    assert [{**own, "contained": 0} for own in without.dropped] == [{**own, "contained": 0} for own in result.dropped]
+    assert "contained" not in without.dropped[0]

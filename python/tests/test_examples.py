@@ -54,7 +54,8 @@ def blocks() -> list[str]:
 
 
 # The others need a server, the command or an engine, and run in test_client.py and test_recipes.py.
-NEEDS = ("Client(", "dedupe_files(", "lookalike.ray", "lookalike.spark", "lookalike.datatrove", "import langchain")
+NEEDS = ("Client(", "dedupe_files(", "lookalike.ray", "lookalike.spark", "lookalike.datatrove")
+NEEDS += ("import langchain", "from langchain", "import datasets")
 WITHOUT_SERVER = [block for block in blocks() if not any(word in block for word in NEEDS)]
 
 
