@@ -36,7 +36,8 @@ def _awaited(
 class AsyncClient:
     """A client of a server for asyncio, with the methods of `Client`, which are awaited.
 
-    The arguments are those of `Client`. Each request runs in a thread, at most `concurrency` of them at a time.
+    The arguments are those of `Client`. Each request runs in a thread, at most `concurrency` of
+    them at a time.
     A request whose task is cancelled goes on in its thread until it is answered, or its `timeout` ends it.
 
     Every method raises what that of `Client` raises.
@@ -101,22 +102,24 @@ class AsyncClient:
 
     add = _awaited(Client.add, 'asyncio.run(client.add("Please call me back", id="a"))["id"]\n        \'a\'')
     similar = _awaited(
-        Client.similar, 'asyncio.run(client.similar("please call me back!"))["similar"][0]["id"]\n        \'a\''
+        Client.similar,
+        'asyncio.run(client.similar("please call me back!"))["similar"][0]["id"]\n        \'a\'',
     )
     compare = _awaited(
         Client.compare, 'asyncio.run(client.compare("Boats are hired", {"id": "a"}))["match"]\n        False'
     )
-    get = _awaited(Client.get, "asyncio.run(client.get(\"a\"))[\"id\"]\n        'a'")
+    get = _awaited(Client.get, 'asyncio.run(client.get("a"))["id"]\n        \'a\'')
     delete = _awaited(Client.delete, 'asyncio.run(client.delete("a"))')
     create_collection = _awaited(
         Client.create_collection,
-        'asyncio.run(la.AsyncClient(collection="n").create_collection(profile="copies-64"))["bits"]\n        64',
+        'client = la.AsyncClient(collection="n")\n        >>> '
+        'asyncio.run(client.create_collection(profile="copies-64"))["bits"]\n        64',
     )
     delete_collection = _awaited(
         Client.delete_collection, 'asyncio.run(la.AsyncClient(collection="n").delete_collection())'
     )
     request = _awaited(
-        Client.request, "asyncio.run(client.request(\"GET\", \"/version\"))[\"version\"]\n        '0.1.0'"
+        Client.request, 'asyncio.run(client.request("GET", "/version"))["version"]\n        \'0.1.0\''
     )
 
     async def add_many(

@@ -221,7 +221,7 @@ class Client:
         return self.request("POST", self._route("/similar"), query)
 
     def compare(self, a: str | Mapping[str, Any], b: str | Mapping[str, Any]) -> _Json:
-        """Compares two texts, stored documents ({"id": …}) or hashes ({"hash": …}), and says why they match.
+        """Compares two texts, stored documents ({"id": …}) or hashes ({"hash": …}): says why they match.
 
         >>> import lookalike as la
         >>> la.Client().compare("Boats are hired", {"id": "a"})["match"]

@@ -4,12 +4,12 @@ The engine sorts, shuffles and joins; here are the steps between. Each takes a t
 
 1. Rows are numbered in the order of their ids, which is the order of one machine (`number`).
 2. Weights are learned from the texts with the numbers that teach on one machine (`learned`).
-3. Texts become prints. Rows with equal prints form a group, and the first of them in the order stands for all.
-   So a million equal texts are a million rows with the number of one, and not half of a million millions of
-   pairs. What is kept stays the same: equal prints have the same near ones. If the first of them is kept, it is
-   near the others. If it is dropped, a kept one is near all of them.
+3. Texts become prints. Rows with equal prints form a group, and the first of them in the order stands for
+   all. So a million equal texts are a million rows with the number of one, and not half of a million millions
+   of pairs. What is kept stays the same: equal prints have the same near ones. If the first of them is kept,
+   it is near the others. If it is dropped, a kept one is near all of them.
 4. Each group has a key for each band. A group is *near* if another one shares a key and passes the check. A
-   group needs no second near one, so that n nearly equal texts take n comparisons.
+   group needs no second near one, so that n nearly equal texts take about n comparisons in a band.
 5. Of a group that is not near, the first row is kept. The rows of the other groups are decided by the native
    module as on one machine. What lies near them is among them, so the decisions are the same.
 
@@ -144,9 +144,7 @@ class Options:
 
     def kernel(self, weights: Weights | None) -> Kernel:
         """The native steps. Raises ValueError if the arguments do not suit each other."""
-        return Kernel(
-            self.profile, self.k, self.threshold, self.check, self.keep, self.clusters, weights
-        )
+        return Kernel(self.profile, self.k, self.threshold, self.check, self.keep, self.clusters, weights)
 
     def checked(self, columns: list[str]) -> dict[str, str]:
         """The columns that are read, under their names here. Raises ValueError if one is not there."""
@@ -207,9 +205,7 @@ class Teaching:
         pa = arrow()
         compute = pa.compute
         numbers = table.column("number")
-        inside = compute.and_(
-            compute.greater_equal(numbers, self.start), compute.less(numbers, self.end)
-        )
+        inside = compute.and_(compute.greater_equal(numbers, self.start), compute.less(numbers, self.end))
         table = table.select(["number", "text"]).filter(inside)
         return table.filter(pa.record_batch(Lesson.counts(table.column("number"))).column("counts"))
 
@@ -272,7 +268,8 @@ class Banded:
     def __call__(self, table: Table) -> Table:
         pa = arrow()
         made = pa.record_batch(self.kernel.bands(table.column("signature")))
-        return pa.table({"band": made.column("band"), "number": table.column("number").take(made.column("row"))})
+        numbers = table.column("number").take(made.column("row"))
+        return pa.table({"band": made.column("band"), "number": numbers})
 
 
 @dataclass(frozen=True)
@@ -473,7 +470,5 @@ def near_groups(engine: Engine[R], groups: R, kernel: Kernel, of: dict[str, Any]
     # Bands go without signatures at first, because most bands have one row.
     banded = engine.each(firsts, Banded(kernel), of["banded"])
     met = engine.grouped(banded, "band", Met(), of["banded"])
-    near = engine.grouped(
-        engine.join(met, firsts, "number", "inner"), "band", Near(kernel), of["near"]
-    )
+    near = engine.grouped(engine.join(met, firsts, "number", "inner"), "band", Near(kernel), of["near"])
     return engine.grouped(near, "number", Distinct(), of["distinct"])

@@ -205,6 +205,7 @@ class Weights:
 
 # Arrow columns in and out, for the steps of engines.
 def minima(texts: Any, profile: str, minima: int) -> Columns: ...
+
 @final
 class Columns:
     def __arrow_c_array__(self, requested_schema: Any | None = None) -> tuple[object, object]: ...
@@ -230,7 +231,14 @@ class Kernel:
     def bands(self, signatures: Any) -> Columns: ...
     def near(self, bands: Any, signatures: Any, sketches: Any) -> tuple[Columns, int]: ...
     def decide(
-        self, keys: Any, print_of: Any, hashes: Any, signatures: Any, sketches: Any, *, threads: int | None = None
+        self,
+        keys: Any,
+        print_of: Any,
+        hashes: Any,
+        signatures: Any,
+        sketches: Any,
+        *,
+        threads: int | None = None,
     ) -> Columns: ...
     def told(self, texts: Any, by: Any, distances: Any) -> Columns: ...
 

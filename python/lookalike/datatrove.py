@@ -35,8 +35,9 @@ class MinhashSignatures(_dedup.MinhashDedupSignature):
     """Writes the signature files of datatrove's `MinhashDedupSignature`, by the minima of a profile.
 
     `output_folder` and `config` are as there: `num_buckets` files with `hashes_per_bucket` minima of each
-    document. `MinhashDedupBuckets`, `MinhashDedupCluster` and `MinhashDedupFilter` run unchanged with the same
-    `config`. `n_grams` and the hash function are not read: features are those of `profile`, for any language.
+    document. `MinhashDedupBuckets`, `MinhashDedupCluster` and `MinhashDedupFilter` run unchanged with the
+    same `config`. `n_grams` and the hash function are not read: features are those of `profile`, for any
+    language.
 
     >>> from lookalike.datatrove import MinhashSignatures  # doctest: +SKIP
     >>> pipeline = [reader, MinhashSignatures("signatures/", config=MinhashConfig())]  # doctest: +SKIP
@@ -104,12 +105,13 @@ def stages(
 
     `reader` gives the documents, the same ones in each stage that reads, in `tasks` tasks. `folder` is one
     that all tasks share: the stages write their files there. `after` are the steps behind the last stage,
-    which get the documents that are kept. `exclusion_writer` writes the others, with `replaced_by`, `distance`
-    and `similarity` in their metadata. `parts` is the number of tasks of the stages that find near documents.
+    which get the documents that are kept. `exclusion_writer` writes the others, with `replaced_by`,
+    `distance` and `similarity` in their metadata. `parts` is the number of tasks of the stages
+    that find near documents.
 
     Keeps what `lookalike.dedupe` keeps of the same documents in the order of their ids, for any number of
-    tasks and parts. `id` is "id", that of the document, or the key of metadata with another one; `keep` may name
-    keys of metadata. The other arguments are those of `lookalike.dedupe`.
+    tasks and parts. `id` is "id", that of the document, or the key of metadata with another one; `keep` may
+    name keys of metadata. The other arguments are those of `lookalike.dedupe`.
 
     Two stages have one task, which holds the ids, and the prints of documents that are near others.
 

@@ -1,7 +1,8 @@
 """Deduplication on Ray Data: the same kept documents as on one machine, for any number of workers.
 
 >>> import lookalike.ray  # doctest: +SKIP
->>> result = lookalike.ray.dedupe(ray.data.read_parquet("corpus/"), id="url", keep="longest")  # doctest: +SKIP
+>>> ds = ray.data.read_parquet("corpus/")  # doctest: +SKIP
+>>> result = lookalike.ray.dedupe(ds, id="url", keep="longest")  # doctest: +SKIP
 >>> result.kept.write_parquet("unique/")  # doctest: +SKIP
 """
 

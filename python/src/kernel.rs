@@ -220,8 +220,8 @@ impl Steps {
         columns(vec![("by", Arc::new(by)), ("distance", Arc::new(distance))])
     }
 
-    /// What is told of dropped texts, the texts that replace them, and the distances: the similarity, or null,
-    /// whether both are equal, and the share of the dropped one in the other.
+    /// What is told of dropped texts, the texts that replace them, and the distances: the similarity, or
+    /// null, whether both are equal, and the share of the dropped one in the other.
     fn told(
         &self,
         py: Python<'_>,

@@ -111,9 +111,7 @@ def test_errors_are_classes_with_the_remedy(server, command, tmp_path):
     other.create_collection(profile="copies-64")
     with pytest.raises(la.Conflict):
         other.create_collection(profile="copies-128")
-    with pytest.raises(
-        la.Unreachable, match="unreachable .0.: http://127.0.0.1:.*Remedy: check the address"
-    ):
+    with pytest.raises(la.Unreachable, match="unreachable .0.: http://127.0.0.1:.*Remedy: check the address"):
         la.Client(f"http://127.0.0.1:{free_port()}").get("a")
     for url in ("localhost:8080", "ftp://localhost"):
         with pytest.raises(ValueError, match="url: .* begins with neither http://"):

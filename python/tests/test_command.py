@@ -49,7 +49,11 @@ def test_files_are_deduplicated_as_a_frame_is(installed, texts, tmp_path):
         keep="longest",
         threads=2,
     )
-    assert (found.read, found.kept, found.dropped) == (1_500, len(expected.kept_rows), len(lines_of(tmp_path / "d")))
+    assert (found.read, found.kept, found.dropped) == (
+        1_500,
+        len(expected.kept_rows),
+        len(lines_of(tmp_path / "d")),
+    )
     assert found.exact == sum(expected.dropped["exact"]) and found.invalid == 0
     kept = [row["id"] for file in sorted((tmp_path / "out").iterdir()) for row in lines_of(file)]
     assert kept == expected.kept["id"]

@@ -69,14 +69,21 @@ def test_stages_keep_what_one_machine_keeps(texts, tmp_path, tasks, parts, argum
     writer = JsonlWriter(str(tmp_path / "out"), compression=None)
     others = JsonlWriter(str(tmp_path / "others"), compression=None)
     made = stages(
-        reader, str(tmp_path / "work"), [writer], tasks=tasks, parts=parts, exclusion_writer=others, **arguments
+        reader,
+        str(tmp_path / "work"),
+        [writer],
+        tasks=tasks,
+        parts=parts,
+        exclusion_writer=others,
+        **arguments,
     )
     run(tmp_path, made, workers=1 if tasks == 1 else 2)
     kept = in_order(result.kept)
     assert [row["id"] for row in written(tmp_path / "out")] == kept["id"]
     assert [row["text"] for row in written(tmp_path / "out")] == kept["text"]
     names = ("replaced_by", "distance", "similarity")
-    told = [{"id": row["id"], **{n: row["metadata"][n] for n in names}} for row in written(tmp_path / "others")]
+    dropped = written(tmp_path / "others")
+    told = [{"id": row["id"], **{n: row["metadata"][n] for n in names}} for row in dropped]
     assert told == [{name: own[name] for name in ("id", *names)} for own in expected]
 
 
@@ -100,7 +107,8 @@ def test_later_stages_of_datatrove_run_on_our_signatures(texts, tmp_path, precis
     ]
     run(tmp_path, made, workers=1)
     # The groups of datatrove: chains of texts that share a bucket, by a loop over all pairs.
-    column = pa.record_batch(la._lookalike.minima(texts, "minhash-copies", 14 * 8)).column("minima").to_pylist()
+    made = la._lookalike.minima(texts, "minhash-copies", 14 * 8)
+    column = pa.record_batch(made).column("minima").to_pylist()
     cells = [None if own is None else np.frombuffer(own, "<u4").reshape(14, 8) for own in column]
     groups = list(range(len(texts)))
     for a in range(len(texts)):

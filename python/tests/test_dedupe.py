@@ -158,8 +158,7 @@ def test_columns_have_fixed_types_also_without_rows():
             dropped = la.dedupe(pl.from_arrow(frame), id=id).dropped
             assert dropped.schema["replaced_by"] == own and dropped.schema["similarity"] == pl.Float64
         assert (
-            la.dedupe(frame, profile="copies-64", id=None).dropped["similarity"].null_count
-            == len(texts) // 2
+            la.dedupe(frame, profile="copies-64", id=None).dropped["similarity"].null_count == len(texts) // 2
         )
 
 
@@ -197,8 +196,7 @@ def test_views_and_labels_are_respected(some):
     times = [datetime.datetime(2026, 1, 1) + datetime.timedelta(days=row * 17 % 90) for row in range(300)]
     kept = la.dedupe(pl.DataFrame({**some, "time": times}), keep="newest:time").kept["id"].to_list()
     assert (
-        kept
-        == la.dedupe({**some, "time": [str(own.date()) for own in times]}, keep="newest:time").kept["id"]
+        kept == la.dedupe({**some, "time": [str(own.date()) for own in times]}, keep="newest:time").kept["id"]
     )
 
 
@@ -310,9 +308,10 @@ def test_contained_is_a_share_of_the_features_that_compare_counts(texts, profile
         own_features = la.compare(own["text"], own["text"], profile=profile).distinct
         assert own["contained"] == of_both.shared / own_features
     # A text that was copied into a longer one is in it, whatever their similarity is.
-    pair = ["The ferry runs every hour until noon", "The ferry runs every hour until noon and more of the same"]
+    pair = ["The ferry runs every hour until noon"]
+    pair.append(f"{pair[0]} and more of the same")
     (own,) = la.dedupe(pair, keep="longest", threshold=0.2, weights="none").dropped
     assert own["contained"] > own["similarity"] and own["contained"] >= 0.9
     without = la.dedupe(texts[:300], profile=profile, contained=False)
-    assert [{**own, "contained": 0} for own in without.dropped] == [{**own, "contained": 0} for own in result.dropped]
+    assert without.dropped_rows == result.dropped_rows
     assert "contained" not in without.dropped[0]

@@ -162,7 +162,7 @@ def test_equal_texts_make_no_pairs():
     engine = Lists(4, seed=1)
     told, found = run_lists(rows, 4, engine, weights="none")
     assert told == expected and len(told) >= MANY - 1
-    # Each row is shuffled once by its print, and what stands for all of them a few times for each of 50 bands.
+    # Each row is shuffled once by its print, and what stands for all a few times for each of 50 bands.
     assert engine.shuffled < MANY + 1_000
 
 

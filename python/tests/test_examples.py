@@ -39,7 +39,10 @@ def run_examples(name, own):
 WITH_COMMAND = ("dedupe_files",)
 
 
-@pytest.mark.parametrize(("name", "own"), [pytest.param(*named, id=named[0]) for named in documented() if named[0] not in WITH_COMMAND])
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [pytest.param(*named, id=named[0]) for named in documented() if named[0] not in WITH_COMMAND],
+)
 def test_examples_run(name, own):
     run_examples(name, own)
 
@@ -47,9 +50,7 @@ def test_examples_run(name, own):
 def blocks() -> list[str]:
     """The examples of the documents."""
     documents = [REPOSITORY / name for name in ("docs/python.md", "python/README.md", "README.md")]
-    parts = [
-        part for path in documents for part in path.read_text(encoding="utf-8").split("```python\n")[1:]
-    ]
+    parts = [part for path in documents for part in path.read_text(encoding="utf-8").split("```python\n")[1:]]
     return [part.split("```")[0] for part in parts]
 
 

@@ -82,7 +82,9 @@ def test_scrapy(command, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("words", "out"), [(("MinhashSignatures",), "grouped"), (("import stages",), "kept")])
+@pytest.mark.parametrize(
+    ("words", "out"), [(("MinhashSignatures",), "grouped"), (("import stages",), "kept")]
+)
 def test_datatrove(here, words, out):
     only_in_the_long_form("datatrove")
     exec(recipe("lookalike.datatrove", *words), {"__name__": "__main__"})
