@@ -154,6 +154,7 @@ def test_columns_have_fixed_types_also_without_rows():
                 pa.uint32(),
                 pa.float64(),
                 pa.bool_(),
+                pa.float64(),
             ]
             dropped = la.dedupe(pl.from_arrow(frame), id=id).dropped
             assert dropped.schema["replaced_by"] == own and dropped.schema["similarity"] == pl.Float64

@@ -195,7 +195,7 @@ def test_errors_name_the_argument():
         ({}, {}, "id: 2 is repeated: name a column"),
         ({"id": [1, None, 2]}, {}, "id: a row has none"),
         ({"id": [1, 2, 3], "text": ["a", None, "b"]}, {}, "text: row . has no text"),
-        ({"id": [1, 2, 3]}, {"keep": "max:votes"}, "keep: max:votes: row . .*is not a number"),
+        ({"id": [1, 2, 3]}, {"keep": "max:votes"}, "keep: max:votes: row .: .*is not a number"),
         ({"id": [1, 2, 3]}, {"keep": "max:likes"}, "keep: there is no column 'likes'"),
         ({"id": [1, 2, 3]}, {"weights": "learned"}, "weights: 3 different texts cannot teach"),
         ({"id": [1, 2, 3]}, {"weights": "learned", "profile": "copies-64"}, "takes no weights"),

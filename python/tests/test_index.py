@@ -2,6 +2,9 @@
 
 import pickle
 import random
+import subprocess
+import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -156,3 +159,35 @@ def test_errors_name_the_argument_and_the_limit():
     ]:
         with pytest.raises(kind, match=words):
             call()
+
+
+def test_an_interrupt_ends_a_long_call():
+    # A tenth of the work says how long all of it would take.
+    script = textwrap.dedent("""
+        import os, random, signal, threading, time
+        import lookalike as la
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        chance = random.Random(1)
+        hashes = la.Hashes(64, chance.randbytes(8 * 3_000_000))
+        tenth = la.Hashes(64, chance.randbytes(8 * 300_000))
+        for name in ("remove", "add"):
+            index = la.Index(64)
+            if name == "remove":
+                index.add(hashes)
+                tenth = la.Hashes(64, bytes(hashes.numpy()[:300_000].byteswap().tobytes()))
+            start = time.monotonic()
+            getattr(index, name)(tenth)
+            taken = time.monotonic() - start
+            threading.Timer(taken / 2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            start = time.monotonic()
+            try:
+                getattr(index, name)(hashes)
+                # A fast machine may end the work before a signal is handled.
+                print(name, "completed", taken > 0.5)
+                time.sleep(taken)
+            except KeyboardInterrupt:
+                print(name, "interrupted", time.monotonic() - start < 8 * taken + 1, len(index) > 0)
+    """)
+    done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "remove interrupted True True", done.stdout
