@@ -204,3 +204,18 @@ def test_examples_run(command, tmp_path, monkeypatch):
     finally:
         process.terminate()
         process.wait(30)
+
+
+def test_the_stub_of_the_async_client_has_the_arguments_of_the_client():
+    import ast
+    from pathlib import Path
+
+    (stub,) = ast.parse(Path(la.__file__).with_name("_async_client.pyi").read_text()).body[-1:]
+    told = {own.name: own.args for own in stub.body if not own.name.startswith("__")}
+    for name, method in vars(la.Client).items():
+        if name.startswith("_") or name == "BATCH":
+            continue
+        own = told.pop(name)
+        names = [arg.arg for arg in own.args + own.kwonlyargs] + ([own.kwarg.arg] if own.kwarg else [])
+        assert names == list(inspect.signature(method).parameters), name
+    assert set(told) == {"close"}
