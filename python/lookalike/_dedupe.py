@@ -165,7 +165,7 @@ def dedupe(
       `save_weights`. By default they are learned if at least 100 different texts teach them.
     - `clusters`: "greedy" (each dropped text is near the kept one) or "linked" (a chain of near texts is one
       group).
-    - `contained=False` leaves out that column, which takes a third of the time if much is dropped.
+    - `contained=False` leaves out that column: it reads the features of dropped texts again.
     - `threads` changes no result; None is one for each processor. `progress` shows a bar, which needs tqdm.
 
     The dropped rows have all their columns, and five more: `replaced_by`, the `distance` to it, the estimated
