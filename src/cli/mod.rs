@@ -15,6 +15,7 @@ mod healthcheck;
 mod idf;
 mod import;
 mod keys;
+mod manual;
 mod output;
 mod repair;
 mod replicas;
@@ -77,6 +78,9 @@ enum Command {
     Openapi,
     /// Check whether a server is ready; exit code 0 if it is.
     Healthcheck(healthcheck::HealthcheckArguments),
+    /// Write man pages and completions of shells.
+    #[command(hide = true)]
+    Manual(manual::ManualArguments),
 }
 
 /// Exit code when the output pipe is closed: 128 + SIGPIPE, as in a shell.
@@ -157,6 +161,7 @@ pub fn run() -> ExitCode {
         Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
+        Command::Manual(arguments) => manual::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

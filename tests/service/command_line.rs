@@ -354,3 +354,24 @@ fn config_print_reports_settings_that_serve_refuses() {
         assert_eq!(served.lines().last(), errors.lines().last(), "{variable}");
     }
 }
+
+#[test]
+fn manual_writes_a_page_for_each_command_and_completions_for_each_shell() {
+    let folder = directory();
+    let output = command(&["manual", folder.path().to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let help = command(&["help"]).output().unwrap();
+    let listed = text(&help.stdout);
+    let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands.map_while(|line| line.split_whitespace().next()).collect();
+    assert!(commands.contains(&"dedupe") && !commands.contains(&"manual"), "{listed}");
+    for name in commands {
+        let page = folder.path().join("man").join(format!("lookalike-{name}.1"));
+        assert!(fs::read_to_string(&page).unwrap().contains(name), "{}", page.display());
+    }
+    assert!(fs::read_to_string(folder.path().join("man/lookalike.1")).unwrap().contains("lookalike"));
+    for file in ["lookalike.bash", "lookalike.fish", "_lookalike", "_lookalike.ps1"] {
+        let path = folder.path().join("completions").join(file);
+        assert!(fs::read_to_string(path).unwrap().contains("dedupe"), "{file}");
+    }
+}
