@@ -1,10 +1,12 @@
-//! Files for those who install the program: the Kubernetes example, the image, the package.
+//! Files for those who install the program: the Helm chart, the image, the package.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use crate::generated::python_program;
+use crate::server::directory;
+use crate::skipped::skipped;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -12,14 +14,43 @@ fn read(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
 }
 
+/// The objects of the chart in `release/helm`, with these values; `None` with a message without helm.
+fn rendered(values: &[&str]) -> Option<String> {
+    let helm = Path::new(ROOT).join("target/helm/helm");
+    if !helm.exists() {
+        skipped("there is no target/helm/helm; `release/helm/get target/helm` puts it there");
+        return None;
+    }
+    let mut render = Command::new(helm);
+    render.args(["template", "lookalike", "release/helm/lookalike"]).current_dir(ROOT);
+    let output = render.args(values.iter().flat_map(|value| ["--set", value])).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
 #[test]
-fn the_kubernetes_example_fits_the_schema() {
+fn the_objects_of_the_chart_fit_the_schema() {
     let Some(validate) = python_program("kubernetes-validate") else { return };
-    let mut check = Command::new(validate);
-    let output =
-        check.args(["--strict", "config/kubernetes/lookalike.yaml"]).current_dir(ROOT).output().unwrap();
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success() && text.matches("passed for resource").count() == 2, "{text}");
+    let folder = directory();
+    // With keys: a service, a set and the pod of `helm test`; then with an ingress, too.
+    let open = ["keys.open=true", "ingress.enabled=true", "ingress.tlsSecret=certificate"];
+    for (values, objects) in [(&[][..], 3), (&open[..], 4)] {
+        let Some(objects_of_chart) = rendered(values) else { return };
+        let file = folder.path().join("objects.yaml");
+        fs::write(&file, objects_of_chart).unwrap();
+        let output = Command::new(&validate).arg("--strict").arg(&file).output().unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success() && text.matches("passed for resource").count() == objects, "{text}");
+    }
+}
+
+#[test]
+fn the_chart_has_the_version_of_the_program() {
+    let chart = read("release/helm/lookalike/Chart.yaml");
+    for name in ["version", "appVersion"] {
+        let line = format!("\n{name}: {}\n", env!("CARGO_PKG_VERSION"));
+        assert!(chart.contains(&line), "Chart.yaml needs {line}");
+    }
 }
 
 #[test]
