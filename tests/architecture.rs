@@ -190,10 +190,12 @@ fn every_file_says_what_it_is_and_none_is_too_long() {
 #[test]
 fn no_line_is_wider_than_110_columns() {
     const ENDINGS: [&str; 9] = ["rs", "py", "pyi", "md", "toml", "yml", "js", "css", "html"];
-    let directories = ["src", "console", "tests", "benches", "fuzz", "config", "docs", "crates", "python"];
+    let directories =
+        ["src", "console", "tests", "benches", "fuzz", "config", "docs", "crates", "python", "release"];
     let mut files: BTreeMap<_, _> =
         directories.iter().flat_map(|directory| files_in(directory, &ENDINGS)).collect();
-    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", "docker-compose.yml"] {
+    let names = ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml"];
+    for name in names.into_iter().chain(["docker-compose.yml"]) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         files.insert(path.clone(), fs::read_to_string(path).unwrap());
     }
@@ -210,6 +212,29 @@ fn no_line_is_wider_than_110_columns() {
         }
     }
     assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
+/// The blocks of code in a document, without the comments, which are in its language.
+fn code_blocks(document: &str) -> Vec<String> {
+    let without_comment = |line: &str| -> String {
+        let comment = line.find("  # ").or_else(|| line.starts_with("# ").then_some(0));
+        line[..comment.unwrap_or(line.len())].trim_end().to_owned() + "\n"
+    };
+    let pieces = document.split("```").skip(1).step_by(2);
+    pieces.map(|block| block.lines().map(without_comment).collect()).collect()
+}
+
+#[test]
+fn both_readmes_have_the_same_commands() {
+    let read = |name: &str| fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+    let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
+    let (left, right) = (code_blocks(&english), code_blocks(&chinese));
+    assert!(left.len() > 9 && left.iter().any(|block| block.contains("dedupe news.jsonl")), "{left:?}");
+    assert_eq!(left.len(), right.len());
+    left.iter().zip(&right).for_each(|(left, right)| assert_eq!(left, right));
+    let headings = |text: &str| text.lines().filter(|line| line.starts_with("## ")).count();
+    assert_eq!(headings(&english), headings(&chinese));
+    assert!(english.contains("](README.zh-CN.md)") && chinese.contains("](README.md)"));
 }
 
 #[test]
