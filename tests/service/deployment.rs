@@ -45,11 +45,16 @@ fn the_objects_of_the_chart_fit_the_schema() {
 }
 
 #[test]
-fn the_chart_has_the_version_of_the_program() {
-    let chart = read("release/helm/lookalike/Chart.yaml");
-    for name in ["version", "appVersion"] {
-        let line = format!("\n{name}: {}\n", env!("CARGO_PKG_VERSION"));
-        assert!(chart.contains(&line), "Chart.yaml needs {line}");
+fn what_is_released_with_the_program_has_its_version() {
+    let places = [
+        ("release/helm/lookalike/Chart.yaml", "\nversion: VERSION\n"),
+        ("release/helm/lookalike/Chart.yaml", "\nappVersion: VERSION\n"),
+        ("release/npm/package.json", "\"version\": \"VERSION\""),
+        ("python/pyproject.toml", "server = [\"lookalike-server==VERSION\"]"),
+    ];
+    for (file, line) in places {
+        let line = line.replace("VERSION", env!("CARGO_PKG_VERSION"));
+        assert!(read(file).contains(&line), "{file} needs {line}");
     }
 }
 
