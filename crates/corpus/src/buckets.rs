@@ -8,6 +8,7 @@
 //! *Absent*: hashes, whose buckets would be too many, and sets, whose distances depend on what is kept.
 
 use super::documents::Documents;
+use lookalike_hamming::band_hash;
 use lookalike_hash::SignatureShape;
 
 /// The keys of a signature, one for each band: the number of the band and, below it, 32 bits of a hash.
@@ -24,19 +25,6 @@ pub fn bucket_keys(shape: SignatureShape, signature: &[u8]) -> impl Iterator<Ite
     let band = usize::from(shape.cell_bytes) * usize::from(shape.rows);
     let bands = signature.chunks_exact(band).take(usize::from(shape.bands));
     bands.zip(0..).map(|(band, number): (&[u8], u64)| number << 32 | u64::from(band_hash(band)))
-}
-
-/// A hash of 32 bits of a band, as the index makes it.
-fn band_hash(band: &[u8]) -> u32 {
-    const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
-    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
-    for part in band.chunks(8) {
-        let mut bytes = [0; 8];
-        bytes[..part.len()].copy_from_slice(part);
-        hash = (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(FACTOR);
-        hash ^= hash >> 32;
-    }
-    (hash.wrapping_mul(FACTOR) >> 32) as u32
 }
 
 /// Marks the documents of a bucket that are near another document of it, by their numbers. Returns the number

@@ -56,7 +56,7 @@ mod tables;
 
 pub use lookalike_hash::{Hash, SignatureShape, U256, Width};
 
-pub use bands::Bands;
+pub use bands::{Bands, band_hash};
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
 pub use erased::{HashIndex, Subject, index_for, of_width};

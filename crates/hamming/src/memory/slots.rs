@@ -35,7 +35,7 @@ fn planes_of_marks(tiles: usize, marks: usize) -> usize {
 pub(crate) struct Tiles<'p, W> {
     /// Points to so many initialized planes of `W` for each tile, and to those of the marks after them.
     start: NonNull<Plane>,
-    tiles: u32,
+    count: u32,
     /// The cells of marks of a tile.
     marks: u32,
     lifetime: PhantomData<(&'p Plane, W)>,
@@ -45,7 +45,7 @@ impl<'p, W: Filed> Tiles<'p, W> {
     /// The number of tiles.
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
-        self.tiles as usize
+        self.count as usize
     }
 
     /// The cells of marks of a tile.
@@ -70,7 +70,7 @@ impl<'p, W: Filed> Tiles<'p, W> {
 
     /// The bytes of the array.
     fn bytes(self) -> usize {
-        if self.tiles == 0 { 0 } else { (1 + self.all().len()) * size_of::<Plane>() }
+        if self.count == 0 { 0 } else { (1 + self.all().len()) * size_of::<Plane>() }
     }
 
     #[inline(always)]
@@ -139,7 +139,7 @@ fn allocated<W: Filed>(tiles: usize, marks: usize) -> Atomic<Planes> {
 /// for `'p`.
 #[inline(always)]
 unsafe fn tiles<'p, W: Filed>(pointer: Shared<'_, Planes>, marks: u32) -> Tiles<'p, W> {
-    let of = |start, tiles: usize| Tiles { start, tiles: tiles as u32, marks, lifetime: PhantomData };
+    let of = |start, tiles: usize| Tiles { start, count: tiles as u32, marks, lifetime: PhantomData };
     if pointer.is_null() {
         return of(NonNull::dangling(), 0);
     }
@@ -164,7 +164,7 @@ struct Slot {
 
 /// See the module.
 pub(crate) struct Slots<W> {
-    slots: Box<[Slot]>,
+    all: Box<[Slot]>,
     marks: u32,
     width: PhantomData<W>,
 }
@@ -176,13 +176,13 @@ impl<W: Filed> Slots<W> {
             number: AtomicU64::new(number),
             array: taken(&mut array, marks),
         };
-        Slots { slots: slots.map(slot).collect(), marks: marks as u32, width: PhantomData }
+        Slots { all: slots.map(slot).collect(), marks: marks as u32, width: PhantomData }
     }
 
     /// The number of slots.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.all.len()
     }
 
     /// The cells of marks of a tile.
@@ -194,14 +194,14 @@ impl<W: Filed> Slots<W> {
     /// Prefetches a slot.
     #[inline(always)]
     pub(crate) fn prefetch(&self, at: usize) {
-        prefetch_from(&raw const self.slots[at]);
+        prefetch_from(&raw const self.all[at]);
     }
 
     /// The number of a slot. What its writer wrote before is visible.
     #[inline(always)]
     pub(crate) fn number(&self, at: usize) -> u64 {
         step();
-        self.slots[at].number.load(Ordering::Acquire)
+        self.all[at].number.load(Ordering::Acquire)
     }
 
     /// The number of a slot, and then its tiles: those of the time of the number, or later ones. They are not
@@ -210,7 +210,7 @@ impl<W: Filed> Slots<W> {
     pub(crate) fn get<'p>(&self, at: usize, pin: &'p Pin) -> (u64, Tiles<'p, W>) {
         let number = self.number(at);
         step();
-        let pointer = self.slots[at].array.load(Ordering::Acquire, &pin.0);
+        let pointer = self.all[at].array.load(Ordering::Acquire, &pin.0);
         // SAFETY: only `taken` gives slots arrays, which `allocated` made for this type, and it checks the
         // number of marks. An array is freed only in two ways. `replace` frees it after every pin that
         // existed at that time is dropped. `drop` has exclusive access to the slots, which the reader
@@ -221,7 +221,7 @@ impl<W: Filed> Slots<W> {
     /// Writes the number of a slot: whoever reads it sees everything that was written before.
     pub(crate) fn set_number(&self, at: usize, number: u64) {
         step();
-        self.slots[at].number.store(number, Ordering::Release);
+        self.all[at].number.store(number, Ordering::Release);
     }
 
     /// Replaces the tiles of a slot. The old ones are freed after their last reader, together with others.
@@ -229,7 +229,7 @@ impl<W: Filed> Slots<W> {
         let array = taken(&mut array, self.marks());
         step();
         let new = array.load(Ordering::Relaxed, &pin.0);
-        let old = self.slots[at].array.swap(new, Ordering::AcqRel, &pin.0);
+        let old = self.all[at].array.swap(new, Ordering::AcqRel, &pin.0);
         if !old.is_null() {
             // SAFETY: the swap removed the only pointer to `old`, so no later pin can reach it, and it is
             // retired once. Any thread may free it at any time: it has integers only.
@@ -240,13 +240,13 @@ impl<W: Filed> Slots<W> {
     /// The bytes that the slots and their arrays occupy.
     pub(crate) fn bytes(&self, pin: &Pin) -> usize {
         let arrays: usize = (0..self.len()).map(|at| self.get(at, pin).1.bytes()).sum();
-        size_of_val(&*self.slots) + arrays
+        size_of_val(&*self.all) + arrays
     }
 }
 
 impl<W> Drop for Slots<W> {
     fn drop(&mut self) {
-        for slot in &mut self.slots {
+        for slot in &mut self.all {
             let pointer = std::mem::replace(&mut slot.array, Atomic::null());
             // SAFETY: `replace` retires only arrays that it has removed, so this one was never retired. No
             // other thread uses it: see `get`.
