@@ -365,7 +365,7 @@ fn manual_writes_a_page_for_each_command_and_completions_for_each_shell() {
     let commands = listed.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands: Vec<&str> = commands.map_while(|line| line.split_whitespace().next()).collect();
     assert!(commands.contains(&"dedupe") && !commands.contains(&"manual"), "{listed}");
-    for name in commands {
+    for name in commands.into_iter().filter(|name| *name != "help") {
         let page = folder.path().join("man").join(format!("lookalike-{name}.1"));
         assert!(fs::read_to_string(&page).unwrap().contains(name), "{}", page.display());
     }
