@@ -419,13 +419,22 @@ mod tests {
         };
         for block in [W::BLOCKS[0], W::BLOCKS[W::BLOCKS.len() - 1]] {
             let table = Bins::<W>::new(block, limit);
-            for hash in hashes {
+            // Also while a deeper rack is built.
+            let mut gone = Vec::new();
+            for (at, hash) in hashes.iter().enumerate() {
                 assert!(!table.contains(*hash, &pin()) && !table.remove(*hash, &pin()));
                 table.insert(*hash, &pin());
                 assert!(table.contains(*hash, &pin()));
+                if at % 3 == 2 {
+                    gone.push(hashes[at / 2]);
+                    assert!(table.remove(hashes[at / 2], &pin()));
+                }
             }
             let mut expected = hashes.to_vec();
             expected.sort_unstable();
+            let left: Vec<W> = expected.iter().filter(|hash| !gone.contains(hash)).copied().collect();
+            assert!(sorted(&table, (0, 0)) == left);
+            gone.iter().for_each(|hash| table.insert(*hash, &pin()));
             assert!(sorted(&table, (0, 0)) == expected);
             for bits in [3, 4, 7, 13, block.bits()] {
                 let prefix = block.first(hashes[0], bits);

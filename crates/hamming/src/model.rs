@@ -324,3 +324,32 @@ fn a_rack_that_is_deepened_at_any_step_of_a_query_changes_no_answer() {
 fn a_rack_that_is_flattened_at_any_step_of_a_query_changes_no_answer() {
     at_every_step(about_to_shrink, |index, other| assert!(index.remove(other)), [6, 5]);
 }
+
+/// Removed hashes are in front of those that stay, so that these move when the removed ones are dropped. The
+/// query reads one end of the bin, as far as the numbers of its slot say.
+#[test]
+fn a_query_at_any_step_of_a_removal_that_moves_entries_finds_what_stays() {
+    const QUERY: u64 = 0xc000_c000_c000_c000;
+    let of_bin = |number: u64| QUERY | number << 20;
+    for at in 0.. {
+        let index = Rc::new(Index::<u64>::with_limit(1 << 10));
+        (1..=42).for_each(|number| assert!(index.insert(of_bin(number))));
+        (1..32).for_each(|number| assert!(index.remove(of_bin(number))));
+        let reader = Rc::clone(&index);
+        let query = move || {
+            let mut found = Vec::new();
+            assert!(reader.within_radii(&[0; 4], QUERY, 3, &mut found).is_some());
+            found.retain(|near| near.hash != of_bin(32));
+            found.sort_unstable_by_key(|near| near.hash);
+            let found: Vec<u64> = found.iter().map(|near| near.hash).collect();
+            let stays = (33..=42).filter(|number: &u64| number.count_ones() <= 3).map(of_bin);
+            assert_eq!(found, stays.collect::<Vec<_>>(), "at step {at}");
+        };
+        INTERRUPTION.set(Some((at, Box::new(query))));
+        assert!(index.remove(of_bin(32)));
+        if INTERRUPTION.take().is_some() {
+            assert!(at > 20, "a removal has only {at} steps");
+            return;
+        }
+    }
+}
