@@ -461,6 +461,14 @@ def run(engine: Engine[R], rows: R, options: Options, schemas: Schemas, threads:
     return Decided(told, kernel.k, total, left.num_rows, weights)
 
 
+def divided(engine: Engine[R], rows: R, id: str, found: Decided[R]) -> Deduplicated[R]:
+    """The rows with all their columns, divided by the decisions about them; `id` is the column of ids."""
+    told = engine.select(found.told, {"id": id, **{name: name for name in ADDED}})
+    kept = engine.join(rows, engine.select(found.told, {"id": id}), id, "left_anti")
+    dropped = engine.join(rows, told, id, "inner")
+    return Deduplicated(kept, dropped, found.k, found.rows, found.decided, found.weights)
+
+
 def near_groups(engine: Engine[R], groups: R, kernel: Kernel, of: dict[str, Any]) -> R:
     """The groups that are near another one, by the numbers of their first rows."""
     firsts = engine.keep(engine.each(groups, Firsts(), of["firsts"]))

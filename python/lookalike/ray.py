@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from . import _engines
 from ._engines import Deduplicated
-from ._frames import ADDED
 
 __all__ = ["Deduplicated", "dedupe"]
 
@@ -130,10 +129,7 @@ def dedupe(
     value = None if options.value is None else types[options.value]
     rows = ds.map_batches(_Read(read, options.value), batch_format="pyarrow", batch_size=None)
     found = _engines.run(engine, rows, options, _engines.Schemas(types[id], value), threads)
-    told = engine.select(found.told, {"id": id, **{name: name for name in ADDED}})
-    kept = engine.join(ds, engine.select(found.told, {"id": id}), id, "left_anti")
-    dropped = engine.join(ds, told, id, "inner")
-    return Deduplicated(kept, dropped, found.k, found.rows, found.decided, found.weights)
+    return _engines.divided(engine, ds, id, found)
 
 
 class _Read:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from . import _engines
 from ._engines import Deduplicated
-from ._frames import ADDED
 
 __all__ = ["Deduplicated", "dedupe"]
 
@@ -135,7 +134,4 @@ def dedupe(
     engine = _Spark(df.sparkSession, id_type)
     rows = df.select([df[f"`{old}`"].alias(new) for old, new in names])
     found = _engines.run(engine, rows, options, _engines.Schemas(id_type, value), threads)
-    told = engine.select(found.told, {"id": id, **{name: name for name in ADDED}})
-    kept = engine.join(df, engine.select(found.told, {"id": id}), id, "left_anti")
-    dropped = engine.join(df, told, id, "inner")
-    return Deduplicated(kept, dropped, found.k, found.rows, found.decided, found.weights)
+    return _engines.divided(engine, df, id, found)

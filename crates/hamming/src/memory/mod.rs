@@ -342,17 +342,12 @@ impl<T: Send + Sync + 'static> Replaceable<T> {
 
     /// Replaces the value. The old value is freed after its last reader.
     pub(super) fn replace(&self, value: T, pin: &Pin) {
-        self.replace_small(value, pin);
-        pin.0.flush();
-    }
-
-    /// As [`Replaceable::replace`], of a small value: it is freed together with others.
-    pub(super) fn replace_small(&self, value: T, pin: &Pin) {
         step();
         let old = self.0.swap(Owned::new(value), Ordering::AcqRel, &pin.0);
         // SAFETY: the swap removed the only pointer to `old`, so no later pin can reach it, and it is retired
         // once. `T` is `Send` and `'static`, so any thread may drop it at any time.
         unsafe { pin.0.defer_destroy(old) };
+        pin.0.flush();
     }
 }
 
