@@ -4,16 +4,17 @@ The engine sorts, shuffles and joins; here are the steps between. Each takes a t
 
 1. Rows are numbered in the order of their ids, which is the order of one machine (`number`).
 2. Weights are learned from the texts with the numbers that teach on one machine (`learned`).
-3. Texts become prints. Rows with equal prints form a group, and the first of them in the order stands for
-   all. So a million equal texts are a million rows with the number of one, and not half of a million millions
-   of pairs. What is kept stays the same: equal prints have the same near ones. If the first of them is kept,
-   it is near the others. If it is dropped, a kept one is near all of them.
+3. Texts become prints. Rows with equal prints and features form a group, and the first of them in the order
+   stands for all. So a million equal texts are a million rows with the number of one, and not half of a
+   million millions of pairs. What is kept stays the same: they have the same near ones. If the first of them
+   is kept, it is near the others. If it is dropped, a kept one is near all of them.
 4. Each group has a key for each band. A group is *near* if another one shares a key and passes the check. A
    group needs no second near one, so that n nearly equal texts take about n comparisons in a band.
 5. Of a group that is not near, the first row is kept. The rows of the other groups are decided by the native
    module as on one machine. What lies near them is among them, so the decisions are the same.
 
-Costs: the driver holds the prints of the groups that are near others, and 24 bytes for each of their rows.
+Costs: the driver holds the prints of the groups that are near others, with a text each, and 24 bytes for each
+of their rows.
 """
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ class Printed:
         made = pa.Table.from_batches([pa.record_batch(self.kernel.prints(table.column("text"), values))])
         made = made.append_column("number", table.column("number"))
         return made.filter(pa.compute.invert(made.column("is_empty"))).select(
-            ["number", "key", "group", "hash", "signature", "sketch"]
+            ["number", "key", "group", "hash", "signature", "sketch", "text"]
         )
 
 
@@ -244,9 +245,9 @@ class Collapsed:
         firsts = pa.array(first, pa.int64())
         is_first = pa.compute.equal(table.column("number"), firsts)
         columns = {"number": table.column("number"), "key": table.column("key"), "first": firsts}
-        nothing = pa.scalar(None, pa.binary())
-        for name in ("hash", "signature", "sketch"):
-            columns[name] = pa.compute.if_else(is_first, table.column(name), nothing)
+        for name in ("hash", "signature", "sketch", "text"):
+            own = table.column(name)
+            columns[name] = pa.compute.if_else(is_first, own, pa.scalar(None, own.type))
         return pa.table(columns)
 
 
@@ -339,7 +340,7 @@ def decided(kernel: Kernel, left: Table, threads: int | None) -> Table:
     left = left.combine_chunks().sort_by("number")
     firsts = left.filter(pa.compute.equal(left.column("number"), left.column("first")))
     print_of = pa.compute.index_in(left.column("first"), firsts.column("number"))
-    prints = (firsts.column(name) for name in ("hash", "signature", "sketch"))
+    prints = (firsts.column(name) for name in ("hash", "signature", "sketch", "text"))
     made = kernel.decide(left.column("key"), print_of.cast(pa.int64()), *prints, threads=threads)
     made = pa.record_batch(made)
     is_dropped = pa.compute.is_valid(made.column("by"))
@@ -401,6 +402,7 @@ class Schemas:
     def __post_init__(self) -> None:
         pa = arrow()
         number, prints = ("number", pa.int64()), [(n, pa.binary()) for n in ("hash", "signature", "sketch")]
+        prints.append(("text", pa.string()))
         own = [("id", self.id), ("text", pa.string())]
         own += [] if self.value is None else [("value", self.value)]
         lists: dict[str, list[tuple[str, Any]]] = {
@@ -409,7 +411,7 @@ class Schemas:
             "teaching": [number, ("text", pa.string())],
             "printed": [number, ("key", pa.int64()), ("group", pa.binary()), *prints],
             "collapsed": [number, ("key", pa.int64()), ("first", pa.int64()), *prints],
-            "firsts": [number, *prints[1:]],
+            "firsts": [number, *prints[1:3]],
             "banded": [("band", pa.int64()), number],
             "near": [number],
             "distinct": [("first", pa.int64())],

@@ -237,6 +237,7 @@ class Kernel:
         hashes: Any,
         signatures: Any,
         sketches: Any,
+        texts: Any,
         *,
         threads: int | None = None,
     ) -> Columns: ...

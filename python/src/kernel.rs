@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StructArray};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, StructArray,
+};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -109,8 +111,9 @@ impl Steps {
         self.kernel.profile().signatures().map(|shape| shape.similarity(distance))
     }
 
-    /// Of texts and the values of the keep rule: their keys, the names of equal prints, hashes, signatures
-    /// and sketches; whether each has no features, and is short.
+    /// Of texts and the values of the keep rule: their keys, the names of those that are compared alike,
+    /// hashes, signatures and sketches, and the texts if they are compared; whether each has no features, and
+    /// is short.
     fn prints(
         &self,
         py: Python<'_>,
@@ -139,12 +142,15 @@ impl Steps {
             let has = made.iter().map(|(fingerprint, _)| Some(fingerprint.status == status));
             Arc::new(has.collect::<BooleanArray>())
         };
+        let groups = texts.iter().zip(&made).map(|(text, (_, print))| self.kernel.group(text, print));
+        let compared = texts.iter().map(|text| Some(*text).filter(|_| self.kernel.reads_texts()));
         columns(vec![
             ("key", Arc::new(Int64Array::from_iter_values(keys.into_iter().map(signed)))),
-            ("group", bytes(&|print| self.kernel.group(print))),
+            ("group", Arc::new(BinaryArray::from_iter_values(groups))),
             ("hash", bytes(&|print| hash_bytes(print.hash))),
             ("signature", bytes(&|print| print.signature.clone())),
             ("sketch", bytes(&|print| print.sketch.clone())),
+            ("text", Arc::new(compared.collect::<StringArray>())),
             ("is_empty", status(Status::Empty)),
             ("is_short", status(Status::Short)),
         ])
@@ -180,8 +186,8 @@ impl Steps {
     }
 
     /// The decisions about documents with these keys, whose prints are the rows `print_of` of the hashes,
-    /// signatures and sketches: the row that replaces each, or null, and the distance to it.
-    #[pyo3(signature = (keys, print_of, hashes, signatures, sketches, *, threads=None))]
+    /// signatures, sketches and texts: the row that replaces each, or null, and the distance to it.
+    #[pyo3(signature = (keys, print_of, hashes, signatures, sketches, texts, *, threads=None))]
     #[allow(clippy::too_many_arguments, reason = "each is a column")]
     fn decide(
         &self,
@@ -191,8 +197,14 @@ impl Steps {
         hashes: &Bound<'_, PyAny>,
         signatures: &Bound<'_, PyAny>,
         sketches: &Bound<'_, PyAny>,
+        texts: &Bound<'_, PyAny>,
         threads: Option<usize>,
     ) -> PyResult<Columns> {
+        let held = Texts::of("text", texts)?;
+        let mut texts = Vec::new();
+        if self.kernel.reads_texts() {
+            held.append_to("text", &mut texts)?;
+        }
         let keys: Vec<u64> = numbers("keys", keys)?.into_iter().map(unsigned).collect();
         let print_of: Vec<u32> = numbers("print_of", print_of)?
             .into_iter()
@@ -204,10 +216,12 @@ impl Steps {
         let (hashes, signatures, sketches) = (hashes?, signatures?, sketches?);
         let print = |((hash, signature), sketch): ((&[u8], &[u8]), &[u8])| {
             let hash = Hash::from_bytes(hash).ok_or_else(|| wrong("hash", "it has no width of a hash"))?;
-            Ok(Print { hash, signature: signature.to_vec(), sketch: sketch.to_vec() })
+            PyResult::Ok(Print { hash, signature: signature.to_vec(), sketch: sketch.to_vec() })
         };
-        let prints: Vec<Print> =
-            hashes.all().zip(signatures.all()).zip(sketches.all()).map(print).collect::<PyResult<_>>()?;
+        texts.resize(print_of.len(), "");
+        let prints = hashes.all().zip(signatures.all()).zip(sketches.all()).map(print);
+        let prints: Vec<(&str, Print)> =
+            texts.iter().zip(prints).map(|(text, print)| Ok((*text, print?))).collect::<PyResult<_>>()?;
         let (threads, watch) = (self::threads(threads)?, &Watch::default());
         let work = || self.kernel.decide(keys, &print_of, &prints, threads, watch);
         let decisions = interruptible(py, watch, None, work)?.map_err(|error| wrong("text", error))?;

@@ -56,6 +56,8 @@ enum Command {
     Eval(eval::EvalArguments),
     /// Copy files of documents without near-duplicates; needs no server.
     Dedupe(Box<dedupe::DedupeArguments>),
+    /// Make an index of files of documents, with which dedupe compares later ones.
+    Index(dedupe::IndexArguments),
     /// Send a file of documents to a server.
     Import(import::ImportArguments),
     /// Write all documents of a collection as NDJSON.
@@ -149,7 +151,8 @@ pub fn run() -> ExitCode {
         Command::Vote(arguments) => vote::run(&arguments),
         Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
-        Command::Dedupe(arguments) => dedupe::run(&arguments),
+        Command::Dedupe(arguments) => dedupe::run(*arguments),
+        Command::Index(arguments) => dedupe::run_index(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
         Command::Verify(arguments) => verify::run(&arguments),

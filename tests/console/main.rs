@@ -18,6 +18,7 @@ mod import;
 mod keys;
 mod long_texts;
 mod marks;
+mod review;
 mod screenshots;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]

@@ -76,7 +76,7 @@ async fn files_of_tar_archives_are_read_or_named() {
         ("pipe.jsonl", "a device or pipe"),
         ("._a.jsonl", "attributes of macOS"),
         ("inner.tar", "an archive in an archive"),
-        ("t.parquet", "Parquet in an archive"),
+        ("t.parquet", "Parquet or Arrow in an archive"),
         ("notes.pdf", "of no known format"),
     ] {
         let expected = format!("both.tar/{name}: passed over, {reason}");

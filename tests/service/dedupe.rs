@@ -107,6 +107,8 @@ struct Near {
     sketches: Vec<Sketch>,
     shape: Option<SignatureShape>,
     is_empty: Vec<bool>,
+    /// Of signatures, the features, each repeated as often as it weighs.
+    features: Vec<HashSet<u64>>,
     k: u32,
     least: f64,
 }
@@ -121,7 +123,12 @@ impl Near {
         };
         let signed: Vec<_> = texts.iter().map(sign).collect();
         let sketch = |text: &String| Signature::of(&features.feature_set(text), 1024).sketch(1);
+        let repeated = |text: &String| match &table {
+            Some(table) => table.weighted(&profile.feature_set(text)).into_iter().collect(),
+            None => HashSet::new(),
+        };
         Near {
+            features: texts.iter().map(repeated).collect(),
             is_empty: signed.iter().map(|signed| signed.fingerprint.features == 0).collect(),
             prints: signed.into_iter().map(|one| (one.fingerprint.hash, one.signature)).collect(),
             sketches: texts.iter().map(sketch).collect(),
@@ -145,7 +152,18 @@ impl Near {
             bands(a).zip(bands(b)).any(|(a, b)| a == b)
         });
         let is_similar = self.least == 0.0 || self.sketches[a].similarity(&self.sketches[b]) >= self.least;
-        self.distance(a, b) <= self.k && share_a_band && is_similar && !self.is_empty[a] && !self.is_empty[b]
+        let is_compared = !self.is_empty[a] && !self.is_empty[b];
+        let is_estimated = self.distance(a, b) <= self.k && share_a_band;
+        is_compared && is_estimated && is_similar && self.is_exact(a, b)
+    }
+
+    /// Whether the texts are as similar as signatures within k estimate them to be. No estimate here is off
+    /// by more than four standard deviations.
+    fn is_exact(&self, a: usize, b: usize) -> bool {
+        let Some(shape) = self.shape else { return true };
+        let common = self.features[a].intersection(&self.features[b]).count() as f64;
+        let all = self.features[a].union(&self.features[b]).count() as f64;
+        common / all >= shape.threshold_of(self.k)
     }
 }
 
@@ -246,6 +264,37 @@ fn every_rule_keeps_what_it_defines_in_real_texts() {
     match real_texts() {
         Some(texts) => check_rules(&texts),
         None => skipped("sets are missing in ../shared/data"),
+    }
+}
+
+/// The first documents are decided while they are read, and the others in rounds after the kept ones take the
+/// memory.
+#[test]
+fn what_does_not_fit_in_memory_is_decided_alike() {
+    let folder = directory();
+    let texts: Vec<String> = (0..8).flat_map(|_| generated_texts()).collect();
+    let texts = texts.iter().enumerate().map(|(number, text)| match number % 4 {
+        0 => text.clone(),
+        part => text.chars().map(|c| if c == ' ' { c } else { (c as u8 + part as u8) as char }).collect(),
+    });
+    let lines: String =
+        documents(&texts.collect::<Vec<_>>()).iter().map(|line| format!("{line}\n")).collect();
+    fs::write(folder.path().join("a.jsonl"), lines).unwrap();
+    for more in [&[][..], &["--profile", "copies-64"], &["--profile", "longest-sentences"]] {
+        let run = |output: &str, memory: &str| {
+            let arguments =
+                ["a.jsonl", "-o", output, "--duplicates", "d.jsonl", "--force", "--memory", memory];
+            let output = dedupe(folder.path(), &[&arguments[..], more].concat());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let dropped = fs::read(folder.path().join("d.jsonl")).unwrap();
+            (dropped, String::from_utf8(output.stderr).unwrap())
+        };
+        let ((whole, at_once), (parts, in_rounds)) = (run("whole", "1GiB"), run("parts", "1100KiB"));
+        assert!(whole == parts && !whole.is_empty(), "{more:?}");
+        let read = |output: &str| fs::read(folder.path().join(output).join("a.jsonl")).unwrap();
+        assert!(read("whole") == read("parts"), "{more:?}");
+        assert!(!at_once.contains("rounds"), "{at_once}");
+        assert!(!more.is_empty() || in_rounds.contains("rounds, because of the memory"), "{in_rounds}");
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::dedupe::{dedupe, done, refused};
+use crate::dedupe::{dedupe, done};
 use crate::server::{BINARY, command, directory};
 
 /// Where a run is.
@@ -188,29 +188,34 @@ fn prints_of_an_interrupted_run_are_not_used_for_other_lines() {
     }
 }
 
-/// What can be read only once is refused before it is opened, and read where one pass is enough.
+/// Every rule reads a pipe as if it were a file, also one whose bytes are compressed.
 #[test]
-fn a_pipe_is_read_once() {
+fn a_pipe_is_stored_and_read_as_often_as_needed() {
     let folder = directory();
     let path = folder.path();
-    assert!(Command::new("mkfifo").arg(path.join("p.jsonl")).status().unwrap().success());
-    for more in [&["--keep", "longest"][..], &["--clusters", "linked"], &["--memory", "64MiB"]] {
-        let start = Instant::now();
-        let stderr = refused(path, &[&["p.jsonl", "-o", "out"], more].concat());
-        assert!(stderr.contains("p.jsonl can be read only once"), "{stderr}");
-        assert!(start.elapsed() < Duration::from_secs(20) && !path.join("out.partial").exists());
-    }
-    let script = |rest: &str| {
-        let script = format!("printf '{{\"text\": \"one text\"}}\\n' | \"$0\" dedupe -o out {rest}");
+    let line = |text: &str| format!("{{\"text\": \"{text}\"}}\n");
+    let lines = [line("one text"), line("one text!"), line("of another kind")].concat();
+    fs::write(path.join("in.jsonl"), lines).unwrap();
+    let script = |pipe: &str, rest: &str| {
+        let script = format!("{pipe} in.jsonl | \"$0\" dedupe -o out --force /dev/stdin {rest}");
         let output = Command::new("sh").args(["-c", &script, BINARY]).current_dir(path).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    let (code, stderr) = script("--keep longest /dev/stdin");
-    assert!(code == Some(1) && stderr.contains("/dev/stdin can be read only once"), "{stderr}");
-    let (code, stderr) = script("--format parquet /dev/stdin");
-    assert!(code == Some(1) && stderr.contains("Parquet cannot be read from"), "{stderr}");
-    assert_eq!(script("/dev/stdin").0, Some(0));
-    assert_eq!(fs::read_to_string(path.join("out/stdin")).unwrap(), "{\"text\": \"one text\"}\n");
+    for more in ["", "--keep longest", "--clusters linked", "--memory 2MiB", "--keep central"] {
+        let arguments: Vec<&str> = more.split_whitespace().collect();
+        done(path, &[&["in.jsonl", "-o", "whole", "--force"], &arguments[..]].concat());
+        let expected = fs::read_to_string(path.join("whole/in.jsonl")).unwrap();
+        assert!(expected.lines().count() == 2, "{expected}");
+        for pipe in ["cat", "gzip -c"] {
+            let (code, stderr) = script(pipe, more);
+            assert_eq!(code, Some(0), "{stderr}");
+            assert!(!path.join("out.partial").exists());
+            assert_eq!(fs::read_to_string(path.join("out/stdin")).unwrap(), expected, "{pipe} {more}");
+        }
+    }
+    let (code, stderr) = script("cat", "--format parquet");
+    assert!(code == Some(1) && stderr.contains("cannot be read from standard input"), "{stderr}");
+    assert!(Command::new("mkfifo").arg(path.join("p.jsonl")).status().unwrap().success());
     let writer = path.join("p.jsonl");
     let written = std::thread::spawn(move || fs::write(writer, "{\"text\": \"of a pipe\"}\n"));
     done(path, &["p.jsonl", "-o", "piped"]);

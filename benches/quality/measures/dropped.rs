@@ -40,16 +40,15 @@ pub fn dropped_table(sets: &[Set], profiles: &[&'static Profile]) -> String {
 /// Each dropped document and the one that replaces it.
 pub fn dropped_pairs(set: &Set, profile: &'static Profile) -> Vec<(u32, u32)> {
     let (width, shape) = (profile.width(), profile.signatures());
-    let mut documents = Documents::new(width, shape, profile.default_k(), None);
-    let mut kept = Kept::none_of(&documents);
+    let mut kept = Kept::like(&Documents::new(width, shape, profile.default_k(), None));
     let mut pairs = Vec::new();
     for (number, text) in (0_u32..).zip(&set.texts) {
         let signed = profile.sign(text);
         let blank = shape.map_or_else(Vec::new, |shape| vec![0; shape.bytes()]);
         let signature = signed.signature.unwrap_or(blank);
-        documents.push(&Print { hash: signed.fingerprint.hash, signature, sketch: Vec::new() });
+        let print = Print { hash: signed.fingerprint.hash, signature, sketch: Vec::new() };
         if signed.fingerprint.status != Status::Empty
-            && let Decision::Dropped { by, .. } = kept.visit(&documents, number)
+            && let Decision::Dropped { by, .. } = kept.visit((number, &print))
         {
             pairs.push((number, by));
         }

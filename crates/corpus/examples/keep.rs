@@ -33,14 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// The decision about each row, in the order of the rows.
 fn decided(rows: &[(Hash, u64)]) -> Vec<Decision> {
-    let mut documents = Documents::new(Width::Bits64, None, K, None);
-    for (hash, _) in rows {
-        documents.push(&Print { hash: *hash, signature: vec![], sketch: vec![] });
-    }
+    let print = |(hash, _): &(Hash, u64)| Print { hash: *hash, signature: vec![], sketch: vec![] };
+    let prints: Vec<Print> = rows.iter().map(print).collect();
     // The smallest key is visited first.
     let keys: Vec<u64> = rows.iter().map(|(_, weight)| u64::MAX - weight).collect();
     let order = visiting_order(&keys);
-    let visited = Kept::none_of(&documents).visit_all(&documents, &order, 1);
+    let named: Vec<(u32, &Print)> = order.iter().map(|row| (*row, &prints[*row as usize])).collect();
+    let visited = Kept::like(&Documents::new(Width::Bits64, None, K, None)).visit_all(&named, 1);
     let mut of_rows: Vec<_> = order.iter().zip(visited).collect();
     of_rows.sort_by_key(|(row, _)| **row);
     of_rows.into_iter().map(|(_, decision)| decision).collect()

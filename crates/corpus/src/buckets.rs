@@ -30,7 +30,7 @@ pub fn bucket_keys(shape: SignatureShape, signature: &[u8]) -> impl Iterator<Ite
 /// Marks the documents of a bucket that are near another document of it, by their numbers. Returns the number
 /// of comparisons: a document that is marked is compared with no further one, so that equal or nearly equal
 /// documents take one comparison each, and only documents without neighbours are compared with all.
-pub fn mark_near(documents: &Documents, bucket: &[u32], marks: &mut [bool]) -> u64 {
+pub fn mark_near(documents: &Documents<'_>, bucket: &[u32], marks: &mut [bool]) -> u64 {
     let mut comparisons = 0;
     for (place, own) in bucket.iter().enumerate() {
         if marks[*own as usize] {
@@ -44,7 +44,7 @@ pub fn mark_near(documents: &Documents, bucket: &[u32], marks: &mut [bool]) -> u
             }
             comparisons += 1;
             let is_near = documents.distance(*own, *other) <= documents.k();
-            if is_near && documents.passes(*own, *other) {
+            if is_near && documents.both_pass(*own, *other) {
                 (marks[*own as usize], marks[*other as usize]) = (true, true);
                 break;
             }
@@ -111,7 +111,7 @@ mod tests {
         let shape = SignatureShape::of_minima(2, 4).unwrap();
         let mut random = fastrand::Rng::with_seed(2);
         for round in 0..300 {
-            let is_near = Box::new(|a: &[u8], b: &[u8]| a == b);
+            let is_near = std::sync::Arc::new(|a: &[u8], b: &[u8]| a == b);
             let check = (round % 2 == 0).then_some(Check { bytes: 1, is_near });
             let mut documents = Documents::new(Width::Bits128, Some(shape), 3, check);
             for number in 0..random.u128(1..40) {
@@ -120,7 +120,7 @@ mod tests {
                 documents.push(&Print { hash: Hash::from_u128(number), signature, sketch });
             }
             let bucket: Vec<u32> = (0..documents.len()).collect();
-            let near = |a: u32, b: u32| documents.distance(a, b) <= 3 && documents.passes(a, b);
+            let near = |a: u32, b: u32| documents.distance(a, b) <= 3 && documents.both_pass(a, b);
             let expected: Vec<bool> =
                 bucket.iter().map(|a| bucket.iter().any(|b| a != b && near(*a, *b))).collect();
             let mut marks = vec![false; bucket.len()];

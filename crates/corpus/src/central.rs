@@ -3,13 +3,13 @@
 use super::documents::{Documents, Print};
 use super::parts::{Bounds, each_near};
 
-/// For each of these documents, by their names, the number of others among them that are near. `documents` is
-/// empty. The result does not depend on the bounds.
+/// For each of these documents, by their names, the number of others among them that are near, as
+/// `documents` says. The result does not depend on the bounds.
 ///
 /// # Errors
 /// The error of `print`, which reads what a document is compared by.
 pub fn neighbour_counts<E>(
-    documents: &mut Documents,
+    documents: &Documents<'_>,
     names: &[u32],
     bounds: Bounds,
     mut print: impl FnMut(u32) -> Result<Print, E>,

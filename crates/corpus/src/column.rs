@@ -3,7 +3,7 @@
 //! It grows by pieces and never moves, so that it needs no second copy of itself while it grows.
 
 /// The number of values in a piece.
-const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 12;
 
 /// Values of equal size, by the number of the document.
 #[derive(Debug)]
@@ -38,22 +38,6 @@ impl Column {
     pub(super) fn get(&self, number: u32) -> &[u8] {
         let (piece, at) = (number as usize / PIECE, number as usize % PIECE);
         &self.pieces[piece][at * self.stride..][..self.stride]
-    }
-
-    /// Removes all values from this number on.
-    pub(super) fn truncate(&mut self, len: u32) {
-        let len = len as usize;
-        self.pieces.truncate(len.div_ceil(PIECE));
-        if !len.is_multiple_of(PIECE)
-            && let Some(piece) = self.pieces.last_mut()
-        {
-            piece.truncate(len % PIECE * self.stride);
-        }
-    }
-
-    /// Removes all values.
-    pub(super) fn clear(&mut self) {
-        self.pieces.clear();
     }
 
     /// The bytes that it occupies.

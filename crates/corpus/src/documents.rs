@@ -1,7 +1,8 @@
 //! The documents of a corpus, as far as their distances need them.
 
+use std::sync::Arc;
+
 use super::column::Column;
-use lookalike_hamming::Subject;
 use lookalike_hash::{Hash, SignatureShape, Width};
 
 /// The data by which a document is compared.
@@ -16,9 +17,10 @@ pub struct Print {
 }
 
 /// Whether the documents of two sketches are near.
-pub(crate) type IsNear = Box<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
+pub(crate) type IsNear = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
 
 /// A second condition for two documents within k to be near: a comparison of their sketches.
+#[derive(Clone)]
 pub struct Check {
     /// The number of bytes of a sketch.
     pub bytes: usize,
@@ -26,35 +28,60 @@ pub struct Check {
     pub is_near: IsNear,
 }
 
+/// What decides about documents whose distance is near the limit, by their names: a comparison of the texts,
+/// where the distance is an estimate.
+#[derive(Clone)]
+pub struct Judge<'a> {
+    /// The largest distance that needs no judge.
+    pub sure: u32,
+    /// Whether the documents of two names are near. It must be symmetric.
+    pub is_near: Arc<dyn Fn(u32, u32) -> bool + Send + Sync + 'a>,
+}
+
 /// The documents, numbered from 0 in the order in which they are added.
-pub struct Documents {
+pub struct Documents<'a> {
     width: Width,
     shape: Option<SignatureShape>,
     k: u32,
     check: Option<Check>,
+    judge: Option<Judge<'a>>,
     len: u32,
     /// The names of the documents; `None` if they are the numbers.
     names: Option<Vec<u32>>,
-    hashes: Column,
+    /// Hashes are compared, or signatures.
+    hashes: Option<Column>,
     signatures: Option<Column>,
     sketches: Option<Column>,
 }
 
-impl Documents {
+impl Documents<'_> {
     /// No documents yet. Two documents are near if their distance is at most `k`, in bits or in cells of
     /// signatures, and if they pass the check.
-    pub fn new(width: Width, shape: Option<SignatureShape>, k: u32, check: Option<Check>) -> Documents {
+    pub fn new(width: Width, shape: Option<SignatureShape>, k: u32, check: Option<Check>) -> Self {
         Documents {
             width,
             shape,
             k,
             len: 0,
             names: None,
-            hashes: Column::of(width.bytes()),
+            hashes: shape.is_none().then(|| Column::of(width.bytes())),
             signatures: shape.map(|shape| Column::of(shape.bytes())),
             sketches: check.as_ref().map(|check| Column::of(check.bytes)),
             check,
+            judge: None,
         }
+    }
+
+    /// The same with a judge.
+    #[must_use]
+    pub fn with_judge(self, judge: Option<Judge<'_>>) -> Documents<'_> {
+        let Documents { width, shape, k, check, len, names, hashes, signatures, sketches, .. } = self;
+        Documents { width, shape, k, check, judge, len, names, hashes, signatures, sketches }
+    }
+
+    /// No documents, which are near as these are.
+    pub(super) fn like(&self) -> Self {
+        Documents::new(self.width, self.shape, self.k, self.check.clone()).with_judge(self.judge.clone())
     }
 
     /// Adds a document under a name, by which decisions call it. All documents have names, or none has.
@@ -68,9 +95,11 @@ impl Documents {
     /// # Panics
     /// If the print has other widths, or for 2^32 documents.
     pub fn push(&mut self, print: &Print) -> u32 {
-        let mut hash = Vec::with_capacity(self.width.bytes());
-        print.hash.write_bytes(&mut hash);
-        self.hashes.push(&hash);
+        if let Some(hashes) = &mut self.hashes {
+            let mut hash = Vec::with_capacity(self.width.bytes());
+            print.hash.write_bytes(&mut hash);
+            hashes.push(&hash);
+        }
         if let Some(signatures) = &mut self.signatures {
             signatures.push(&print.signature);
         }
@@ -103,14 +132,17 @@ impl Documents {
     }
 
     /// The hash of a document.
+    ///
+    /// # Panics
+    /// If signatures are compared.
     pub(super) fn hash(&self, number: u32) -> Hash {
-        Hash::from_bytes(self.hashes.get(number)).expect("a hash was stored")
+        let hashes = self.hashes.as_ref().expect("hashes are compared");
+        Hash::from_bytes(hashes.get(number)).expect("a hash was stored")
     }
 
-    /// The document as the subject of a lookup.
-    pub(super) fn subject(&self, number: u32) -> Subject<'_> {
-        let signature = self.signatures.as_ref().map(|signatures| signatures.get(number));
-        Subject { hash: self.hash(number), signature }
+    /// The signature of a document; empty if hashes are compared.
+    pub(super) fn signature(&self, number: u32) -> &[u8] {
+        self.signatures.as_ref().map_or(&[], |signatures| signatures.get(number))
     }
 
     /// Whether two documents with equal hashes may not be near.
@@ -118,19 +150,37 @@ impl Documents {
         self.check.is_some()
     }
 
-    /// Whether two documents pass the second check; without one they do.
-    pub(super) fn passes(&self, a: u32, b: u32) -> bool {
+    /// Whether a document at this distance from one of these passes the second check and the judge.
+    pub(super) fn passes(&self, (name, print): (u32, &Print), distance: u32, number: u32) -> bool {
+        let is_checked = match (&self.check, &self.sketches) {
+            (Some(check), Some(sketches)) => (check.is_near)(&print.sketch, sketches.get(number)),
+            _ => true,
+        };
+        let judge = self.judge.as_ref().filter(|judge| is_checked && distance > judge.sure);
+        judge.map_or(is_checked, |judge| (judge.is_near)(name, self.name(number)))
+    }
+
+    /// Whether two of these pass the second check.
+    pub(super) fn both_pass(&self, a: u32, b: u32) -> bool {
         match (&self.check, &self.sketches) {
             (Some(check), Some(sketches)) => (check.is_near)(sketches.get(a), sketches.get(b)),
             _ => true,
         }
     }
 
+    /// The distance of two documents that are not among these.
+    pub fn distance_of(&self, a: &Print, b: &Print) -> u32 {
+        match self.shape {
+            Some(shape) => shape.distance(&a.signature, &b.signature),
+            None => a.hash.distance(b.hash).unwrap_or(u32::MAX),
+        }
+    }
+
     /// The distance of two documents.
     pub fn distance(&self, a: u32, b: u32) -> u32 {
-        match (self.shape, &self.signatures) {
-            (Some(shape), Some(signatures)) => shape.distance(signatures.get(a), signatures.get(b)),
-            _ => self.hash(a).distance(self.hash(b)).unwrap_or(u32::MAX),
+        match self.shape {
+            Some(shape) => shape.distance(self.signature(a), self.signature(b)),
+            None => self.hash(a).distance(self.hash(b)).unwrap_or(u32::MAX),
         }
     }
 
@@ -139,25 +189,10 @@ impl Documents {
         self.names.as_ref().map_or(number, |names| names[number as usize])
     }
 
-    /// Forgets all documents.
-    pub fn clear(&mut self) {
-        (self.len, self.names) = (0, None);
-        self.hashes.clear();
-        self.signatures.iter_mut().chain(&mut self.sketches).for_each(Column::clear);
-    }
-
-    /// Removes all documents from this number on.
-    pub(super) fn truncate(&mut self, len: u32) {
-        self.len = len;
-        self.names.iter_mut().for_each(|names| names.truncate(len as usize));
-        self.hashes.truncate(len);
-        self.signatures.iter_mut().chain(&mut self.sketches).for_each(|column| column.truncate(len));
-    }
-
     /// The bytes that the documents occupy.
     pub fn bytes(&self) -> usize {
         let optional = |column: &Option<Column>| column.as_ref().map_or(0, Column::bytes);
         let names = self.names.as_ref().map_or(0, |names| names.capacity() * size_of::<u32>());
-        names + self.hashes.bytes() + optional(&self.signatures) + optional(&self.sketches)
+        names + optional(&self.hashes) + optional(&self.signatures) + optional(&self.sketches)
     }
 }

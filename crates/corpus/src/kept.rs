@@ -1,20 +1,16 @@
 //! The kept documents, and the decision about the next one.
 //!
-//! Costs per kept document: its entry in the index, and some five to ten bytes for its number. The hash is
-//! not stored a second time: the table of numbers reads it from the documents.
-//!
 //! Many documents are decided together: the lookups among the documents that are kept already run on all
 //! threads, and those among the documents of the batch follow in order.
 
-use std::hash::BuildHasher;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-
-use super::documents::Documents;
-use lookalike_hamming::{GROUP, HashIndex, Neighbour, index_for};
+use super::decisions::Decision;
+use super::documents::{Documents, Print};
+use super::hashes::Hashes;
+use super::minima::Minima;
+use super::sets::Sets;
+use lookalike_hamming::GROUP;
 use lookalike_hash::Hash;
 
 /// The most documents that are decided together.
@@ -24,120 +20,160 @@ const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
 /// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: ten
 /// times and more the time in which threads start.
 const FEW: u64 = if cfg!(test) { 1 } else { 1_000_000 };
-/// The search before one within k is this many times cheaper.
-const CHEAPER: u64 = if cfg!(test) { 1 } else { 8 };
+/// The estimated time of a lookup of a band, in ns.
+const BAND_COST: u64 = 20;
 
-/// The decision about a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// It is kept.
-    Kept,
-    /// A kept document is near.
-    Dropped {
-        /// The nearest kept document; of several, that with the smallest number or name.
-        by: u32,
-        /// The distance to it.
-        distance: u32,
-    },
+/// The documents that are kept so far, under their names.
+pub struct Kept<'a> {
+    documents: Documents<'a>,
+    index: Index,
+    /// The number of documents at which the bytes are measured again, and whether they were too many.
+    measured_at: u32,
+    is_full: bool,
 }
 
-/// The documents that are kept so far.
-pub struct Kept {
-    index: Arc<dyn HashIndex>,
-    /// The numbers of the documents, by their hashes. With a second check, several have one hash.
-    numbers: HashTable<u32>,
-    hasher: FixedState,
+/// What finds kept documents.
+enum Index {
+    Hashes(Hashes),
+    Minima(Minima),
+    Sets(Sets),
 }
+
+/// A document that is decided: its name, and what it is compared by.
+pub type Named<'p> = (u32, &'p Print);
 
 /// The distance and the name of the nearest kept document, if one is near.
 pub(super) type Nearest = Option<(u32, u32)>;
 
-impl Kept {
-    /// No kept documents yet, of these.
-    pub fn none_of(documents: &Documents) -> Kept {
+impl<'a> Kept<'a> {
+    /// No kept documents yet, which are near as these are.
+    pub fn like(documents: &Documents<'a>) -> Self {
+        Kept::for_some(documents, 0)
+    }
+
+    /// As [`Kept::like`], with room for so many signatures.
+    fn for_some(documents: &Documents<'a>, expected: usize) -> Self {
         let (width, shape) = documents.shape();
-        let index = index_for(width, shape);
-        Kept { index, numbers: HashTable::new(), hasher: FixedState::default() }
+        let index = match shape {
+            None => Index::Hashes(Hashes::new(width)),
+            Some(shape) if shape.is_set => Index::Sets(Sets::new(shape)),
+            Some(shape) => Index::Minima(Minima::new(shape, expected)),
+        };
+        Kept { documents: documents.like(), index, measured_at: 1, is_full: false }
     }
 
     /// Visits a document: keeps it unless a kept document is near.
-    pub fn visit(&mut self, documents: &Documents, number: u32) -> Decision {
-        let nearest = self.nearest(documents, number, self.first_radius(documents.k()), &mut Vec::new());
-        self.decide(documents, number, nearest)
-    }
-
-    /// Keeps a document unless it has a nearest one.
-    fn decide(&mut self, documents: &Documents, number: u32, nearest: Nearest) -> Decision {
-        if let Some((distance, by)) = nearest {
-            return Decision::Dropped { by, distance };
+    pub fn visit(&mut self, document: Named<'_>) -> Decision {
+        let nearest = self.nearest(document, &self.radii());
+        if nearest.is_none() {
+            self.add(document);
         }
-        self.keep(documents, number);
-        Decision::Kept
+        decision(nearest)
     }
 
     /// Visits documents in this order, as [`Kept::visit`] does with one after the other, on `threads` threads
     /// (at least one).
-    pub fn visit_all(&mut self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Decision> {
-        // Whether an element of a set counts depends on how many of all kept documents have it, so that the
-        // documents of a batch cannot be compared apart from the others.
-        if documents.shape().1.is_some_and(|shape| shape.is_set) {
-            return numbers.iter().map(|number| self.visit(documents, *number)).collect();
-        }
-        let mut decisions = Vec::with_capacity(numbers.len());
-        for numbers in numbers.chunks(BATCH) {
-            let decided = self.visit_batch(documents, numbers, threads, |_, nearest| nearest.is_none());
-            for (number, nearest) in numbers.iter().zip(decided) {
-                decisions.push(self.decide(documents, *number, nearest));
-            }
+    pub fn visit_all(&mut self, documents: &[Named<'_>], threads: usize) -> Vec<Decision> {
+        let mut decisions = Vec::with_capacity(documents.len());
+        for documents in documents.chunks(BATCH) {
+            let nearest = self.visit_batch(documents, threads, |_, nearest| nearest.is_none());
+            decisions.extend(nearest.into_iter().map(decision));
         }
         decisions
     }
 
-    /// For each of these documents, the nearest among the kept ones and among those before it for which
-    /// `is_kept` says so, which is called in order with the place. The caller keeps them afterwards.
+    /// For each of these documents, the nearest among the kept ones, of which are then those before it for
+    /// which `is_kept` says so. That is called in order with the place.
     pub(super) fn visit_batch(
-        &self,
-        documents: &Documents,
-        numbers: &[u32],
+        &mut self,
+        documents: &[Named<'_>],
         threads: usize,
         mut is_kept: impl FnMut(usize, Nearest) -> bool,
     ) -> Vec<Nearest> {
-        let mut nearest = self.nearest_of_all(documents, numbers, threads);
-        let mut of_batch = Kept::none_of(documents);
-        let mut found = Vec::new();
-        for (place, number) in numbers.iter().enumerate() {
-            let of_batch_nearest = of_batch.nearest(documents, *number, documents.k(), &mut found);
-            nearest[place] = [nearest[place], of_batch_nearest].into_iter().flatten().min();
-            if is_kept(place, nearest[place]) {
-                of_batch.keep(documents, *number);
+        // Whether an element of a set counts depends on what is kept, so that the documents of a batch cannot
+        // be compared apart from the others. On one thread nothing is gained by that.
+        let is_apart = match &self.index {
+            Index::Hashes(_) => true,
+            Index::Minima(_) => threads > 1,
+            Index::Sets(_) => false,
+        };
+        if !is_apart {
+            let visit = |(place, document): (usize, &Named<'_>)| {
+                let nearest = self.nearest(*document, &self.radii());
+                match nearest {
+                    nearest if !is_kept(place, nearest) => {}
+                    None => self.add(*document),
+                    Some(_) => self.keep(*document),
+                }
+                nearest
+            };
+            return documents.iter().enumerate().map(visit).collect();
+        }
+        let mut nearest = self.nearest_of_all(documents, threads);
+        let mut of_batch = Kept::for_some(&self.documents, documents.len());
+        let radii = [self.documents.k()];
+        for (place, document) in documents.iter().enumerate() {
+            let within = of_batch.nearest(*document, &radii);
+            nearest[place] = [nearest[place], within].into_iter().flatten().min();
+            match nearest[place] {
+                nearest if !is_kept(place, nearest) => {}
+                None => {
+                    of_batch.add(*document);
+                    self.add(*document);
+                }
+                Some(_) => {
+                    of_batch.keep(*document);
+                    self.keep(*document);
+                }
             }
         }
         nearest
     }
 
     /// The nearest kept document of each of these.
-    fn nearest_of_all(&self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Nearest> {
-        self.in_shares(documents, numbers, threads, |share| self.nearest_of_share(documents, share))
+    fn nearest_of_all(&self, documents: &[Named<'_>], threads: usize) -> Vec<Nearest> {
+        let radii = self.radii();
+        self.in_shares(documents, threads, |share| {
+            let mut nearest = Vec::with_capacity(share.len());
+            for group in share.chunks(GROUP) {
+                if let (Index::Hashes(index), Some(first)) = (&self.index, radii.get(1)) {
+                    let hashes: Vec<Hash> = group.iter().map(|(_, print)| print.hash).collect();
+                    index.prefetch(&hashes, *first);
+                }
+                nearest.extend(group.iter().map(|document| self.nearest(*document, &radii)));
+            }
+            nearest
+        })
     }
 
     /// The numbers of all kept documents that are near each of these, itself among them if it is kept.
-    pub(super) fn near_all(&self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Vec<u32>> {
-        let near = |number: &u32| self.near(documents, *number);
-        self.in_shares(documents, numbers, threads, |share| share.iter().map(near).collect())
+    pub(super) fn near_all(&self, documents: &[Named<'_>], threads: usize) -> Vec<Vec<u32>> {
+        let near = |document: &Named<'_>| {
+            let mut found = Vec::new();
+            self.within(document.1, self.documents.k(), &mut found);
+            found.retain(|(distance, number)| self.documents.passes(*document, *distance, *number));
+            found.into_iter().map(|(_, number)| number).collect()
+        };
+        self.in_shares(documents, threads, |share| share.iter().map(near).collect())
     }
 
     /// What `each` returns for the documents, in their order, on as many threads as the lookups are worth.
     fn in_shares<T: Send>(
         &self,
-        documents: &Documents,
-        numbers: &[u32],
+        documents: &[Named<'_>],
         threads: usize,
-        each: impl Fn(&[u32]) -> Vec<T> + Sync,
+        each: impl Fn(&[Named<'_>]) -> Vec<T> + Sync,
     ) -> Vec<T> {
-        if threads == 1 || numbers.len() as u64 * self.index.cost(documents.k()) < FEW {
-            return each(numbers);
+        let cost = match &self.index {
+            Index::Hashes(index) => index.cost(self.documents.k()),
+            Index::Minima(_) | Index::Sets(_) => {
+                self.documents.shape().1.map_or(0, |shape| u64::from(shape.bands) * BAND_COST)
+            }
+        };
+        if threads == 1 || documents.len() as u64 * cost < FEW {
+            return each(documents);
         }
-        let (next, shares) = (AtomicUsize::new(0), numbers.chunks(SHARE).collect::<Vec<_>>());
+        let (next, shares) = (AtomicUsize::new(0), documents.chunks(SHARE).collect::<Vec<_>>());
         let work = || {
             let mut done = Vec::new();
             loop {
@@ -156,92 +192,94 @@ impl Kept {
         done.into_iter().flat_map(|(_, of_share)| of_share).collect()
     }
 
-    fn nearest_of_share(&self, documents: &Documents, numbers: &[u32]) -> Vec<Nearest> {
-        let (mut found, mut nearest) = (Vec::new(), Vec::with_capacity(numbers.len()));
-        let first = self.first_radius(documents.k());
-        for group in numbers.chunks(GROUP) {
-            let hashes: Vec<Hash> = group.iter().map(|number| documents.hash(*number)).collect();
-            self.index.prefetch(&hashes, first);
-            nearest.extend(group.iter().map(|number| self.nearest(documents, *number, first, &mut found)));
-        }
-        nearest
-    }
-
-    /// The radius to search first: the largest one that costs next to nothing beside a search within k. Most
-    /// copies differ little, so for them the search ends there.
-    fn first_radius(&self, k: u32) -> u32 {
-        let costs_little = |radius: &u32| self.index.cost(*radius) * CHEAPER <= self.index.cost(k);
-        (0..k).rev().find(costs_little).unwrap_or(k)
-    }
-
     /// Keeps a document whatever is near it, such as one of another corpus. Such documents are kept in the
-    /// order of their numbers.
-    pub fn keep(&mut self, documents: &Documents, number: u32) {
-        let subject = documents.subject(number);
-        if !documents.is_checked() && self.index.contains(subject.hash) {
-            // The number that is there is smaller, and every distance is the same.
-            return;
+    /// order of their names.
+    pub fn keep(&mut self, document: Named<'_>) {
+        // All distances of an equal one are the same, and its name is smaller.
+        if self.representative(document.1).is_none() {
+            self.add(document);
         }
-        if let Some(signature) = subject.signature {
-            self.index.announce(subject.hash, signature);
+    }
+
+    /// Adds a document, which without a second check differs from all others.
+    pub(super) fn add(&mut self, (name, print): Named<'_>) {
+        self.documents.push_named(name, print);
+        match &mut self.index {
+            Index::Hashes(index) => index.insert(&self.documents),
+            Index::Minima(index) => index.insert(&self.documents),
+            Index::Sets(index) => index.insert(&self.documents),
         }
-        self.index.insert(subject.hash);
-        let hash_of = |number: &u32| self.hasher.hash_one(documents.hash(*number));
-        self.numbers.insert_unique(hash_of(&number), number, hash_of);
     }
 
-    /// The distance and the name of the nearest kept document that is near: one with the same hash, or else
-    /// one within `first`, or else one within k. `found` is memory to work in.
-    fn nearest(
-        &self,
-        documents: &Documents,
-        number: u32,
-        first: u32,
-        found: &mut Vec<Neighbour<Hash>>,
-    ) -> Nearest {
-        let (subject, k) = (documents.subject(number), documents.k());
-        let same = self.nearest_with(documents, number, Neighbour { distance: 0, hash: subject.hash });
-        let within = |radius, found: &mut Vec<Neighbour<Hash>>| {
-            found.clear();
-            self.index.within(subject, radius, found);
-            found.sort_unstable_by_key(|near| near.distance);
-            let mut at_a_distance = found.chunk_by(|a, b| a.distance == b.distance);
-            let nearest_of = |near: &[Neighbour<Hash>]| {
-                near.iter().filter_map(|near| self.nearest_with(documents, number, *near)).min()
-            };
-            at_a_distance.find_map(nearest_of)
-        };
-        same.or_else(|| within(first, found)).or_else(|| (first < k).then(|| within(k, found)).flatten())
-    }
-
-    /// The distance and the name of the first kept document with this hash that passes the second check.
-    fn nearest_with(&self, documents: &Documents, number: u32, near: Neighbour<Hash>) -> Nearest {
-        let others = self.with_hash(documents, near.hash).filter(|other| documents.passes(number, *other));
-        others.map(|other| documents.name(other)).min().map(|name| (near.distance, name))
-    }
-
-    fn near(&self, documents: &Documents, number: u32) -> Vec<u32> {
+    /// The number of the kept document that stands for all with this print. With a second check none does.
+    pub(super) fn representative(&self, print: &Print) -> Option<u32> {
         let mut found = Vec::new();
-        self.index.within(documents.subject(number), documents.k(), &mut found);
-        let numbers = found.iter().flat_map(|near| self.with_hash(documents, near.hash));
-        numbers.filter(|other| documents.passes(number, *other)).collect()
-    }
-
-    /// The kept document that stands for this one: without a second check, the first with its hash.
-    pub(super) fn representative(&self, documents: &Documents, number: u32) -> u32 {
-        if documents.is_checked() {
-            return number;
+        if !self.documents.is_checked() {
+            self.within(print, 0, &mut found);
         }
-        self.with_hash(documents, documents.hash(number)).min().unwrap_or(number)
+        found.first().map(|(_, number)| *number)
     }
 
-    fn with_hash<'a>(&'a self, documents: &'a Documents, hash: Hash) -> impl Iterator<Item = u32> + 'a {
-        let digest = self.hasher.hash_one(hash);
-        self.numbers.iter_hash(digest).copied().filter(move |number| documents.hash(*number) == hash)
+    /// The distance and the name of the nearest kept document that is near, which is searched within one
+    /// radius after the other.
+    fn nearest(&self, document: Named<'_>, radii: &[u32]) -> Nearest {
+        let mut found = Vec::new();
+        radii.iter().find_map(|radius| {
+            found.clear();
+            self.within(document.1, *radius, &mut found);
+            found.sort_unstable_by_key(|(distance, number)| (*distance, self.documents.name(*number)));
+            let passes =
+                |(distance, number): &&(u32, u32)| self.documents.passes(document, *distance, *number);
+            let nearest = found.iter().find(passes);
+            nearest.map(|(distance, number)| (*distance, self.documents.name(*number)))
+        })
     }
 
-    /// The bytes that it occupies, without the documents.
+    /// Appends the distances and the numbers of the kept documents within a radius, which may not pass the
+    /// check.
+    fn within(&self, print: &Print, radius: u32, found: &mut Vec<(u32, u32)>) {
+        match &self.index {
+            Index::Hashes(index) => index.within(&self.documents, print.hash, radius, found),
+            Index::Minima(index) => index.within(&self.documents, &print.signature, radius, found),
+            Index::Sets(index) => index.within(&self.documents, &print.signature, radius, found),
+        }
+    }
+
+    /// The radii that are searched one after the other.
+    fn radii(&self) -> Vec<u32> {
+        match &self.index {
+            Index::Hashes(index) => index.radii(self.documents.k()),
+            Index::Minima(_) | Index::Sets(_) => vec![self.documents.k()],
+        }
+    }
+
+    /// The name of a kept document.
+    pub(super) fn name(&self, number: u32) -> u32 {
+        self.documents.name(number)
+    }
+
+    /// Whether it occupies more than these bytes. Measuring may read the whole index, so it is done after
+    /// each growth by a part. Sets are never full: what is kept depends on all that was kept before.
+    pub fn is_full(&mut self, bytes: usize) -> bool {
+        let len = self.documents.len();
+        if len >= self.measured_at && !matches!(self.index, Index::Sets(_)) {
+            self.is_full = self.bytes() > bytes;
+            self.measured_at = len + len.div_ceil(32);
+        }
+        self.is_full
+    }
+
+    /// The bytes that it occupies.
     pub fn bytes(&self) -> usize {
-        self.index.bytes() + self.numbers.allocation_size()
+        let index = match &self.index {
+            Index::Hashes(index) => index.bytes(),
+            Index::Minima(index) => index.bytes(),
+            Index::Sets(index) => index.bytes(),
+        };
+        self.documents.bytes() + index
     }
+}
+
+fn decision(nearest: Nearest) -> Decision {
+    nearest.map_or(Decision::Kept, |(distance, by)| Decision::Dropped { by, distance })
 }

@@ -5,7 +5,7 @@
 //! each is kept unless a kept document lies within k. So kept documents are pairwise farther apart than k,
 //! and each dropped one names the nearest kept document.
 //!
-//! - [`Documents`] holds what is compared, a [`Print`] for each document: its hash, or its signature.
+//! - [`Documents`] says which documents are near, by a [`Print`] of each: its hash, or its signature.
 //! - [`Kept`] visits documents and gives a [`Decision`] for each, while they arrive or at the end.
 //! - [`decide_in_rounds`] makes the same decisions in bounded memory, in the order of [`visiting_order`].
 //! - [`bucket_keys`] and [`mark_near`] find documents that are near any other, without an index.
@@ -15,11 +15,11 @@
 //! use lookalike_corpus::{Decision, Documents, Kept, Print};
 //! use lookalike_hash::{Hash, Width};
 //!
-//! let mut documents = Documents::new(Width::Bits64, None, 3, None);
-//! for hash in [0x00, 0x01, 0xff] {
-//!     documents.push(&Print { hash: Hash::from_u64(hash), signature: vec![], sketch: vec![] });
-//! }
-//! let decisions = Kept::none_of(&documents).visit_all(&documents, &[0, 1, 2], 1);
+//! let print = |hash| Print { hash: Hash::from_u64(hash), signature: vec![], sketch: vec![] };
+//! let prints = [0x00, 0x01, 0xff].map(print);
+//! let mut kept = Kept::like(&Documents::new(Width::Bits64, None, 3, None));
+//! let named: Vec<(u32, &Print)> = (0..).zip(&prints).collect();
+//! let decisions = kept.visit_all(&named, 1);
 //! assert_eq!(decisions, [Decision::Kept, Decision::Dropped { by: 0, distance: 1 }, Decision::Kept]);
 //! ```
 //!
@@ -31,23 +31,28 @@
 mod buckets;
 mod central;
 mod column;
+mod decisions;
 mod documents;
+mod hashes;
 mod kept;
 mod linked;
+mod minima;
 mod order;
 mod parts;
 mod rounds;
+mod sets;
 #[cfg(test)]
 mod tests;
 
 pub use buckets::{bucket_keys, mark_near};
 pub use central::neighbour_counts;
-pub use documents::{Check, Documents, Print};
-pub use kept::{Decision, Kept};
+pub use decisions::{Decision, Decisions};
+pub use documents::{Check, Documents, Judge, Print};
+pub use kept::{Kept, Named};
 pub use linked::linked;
-pub use order::visiting_order;
+pub use order::{Order, visiting_order};
 pub use parts::Bounds;
-pub use rounds::decide_in_rounds;
+pub use rounds::{Visit, decide_in_rounds};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -6,12 +6,13 @@ use super::documents::{Documents, Print};
 use super::parts::{Bounds, each_near};
 
 /// For each document in `order`, by their names, the member of its component that comes first in `order`. The
-/// documents are those in `order`, each once; `documents` is empty. The result does not depend on the bounds.
+/// documents are those in `order`, each once, and are near as those of `documents` are. The result does not
+/// depend on the bounds.
 ///
 /// # Errors
 /// The error of `print`, which reads what a document is compared by.
 pub fn linked<E>(
-    documents: &mut Documents,
+    documents: &Documents<'_>,
     order: &[u32],
     bounds: Bounds,
     mut print: impl FnMut(u32) -> Result<Print, E>,

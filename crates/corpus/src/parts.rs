@@ -20,10 +20,10 @@ pub struct Bounds {
 }
 
 /// Calls `each` with the place of every document in `names`, once per part, and with those of the part that
-/// are near it: the name of a document, and how many documents of the part it stands for. `documents` is
-/// empty.
+/// are near it: the name of a document, and how many documents of the part it stands for. The nearness is
+/// that of `documents`.
 pub(super) fn each_near<E>(
-    documents: &mut Documents,
+    documents: &Documents<'_>,
     names: &[u32],
     bounds: Bounds,
     print: &mut impl FnMut(u32) -> Result<Print, E>,
@@ -31,40 +31,25 @@ pub(super) fn each_near<E>(
 ) -> Result<(), E> {
     let mut place = 0;
     while place < names.len() {
-        documents.clear();
-        let mut kept = Kept::none_of(documents);
-        let (mut copies, mut measured_at): (Vec<u32>, _) = (Vec::new(), 1);
-        while place < names.len() {
-            let number = documents.push_named(names[place], &print(names[place])?);
+        let mut kept = Kept::like(documents);
+        let mut copies: Vec<u32> = Vec::new();
+        while place < names.len() && !kept.is_full(bounds.bytes) {
+            let own = print(names[place])?;
+            if let Some(first) = kept.representative(&own) {
+                copies[first as usize] += 1;
+            } else {
+                kept.add((names[place], &own));
+                copies.push(1);
+            }
             place += 1;
-            kept.keep(documents, number);
-            match kept.representative(documents, number) {
-                first if first == number => copies.push(1),
-                first => {
-                    copies[first as usize] += 1;
-                    documents.truncate(number);
-                }
-            }
-            // Measuring reads the whole index, so it is done after each growth by a part.
-            if copies.len() >= measured_at {
-                if documents.bytes() + kept.bytes() > bounds.bytes {
-                    break;
-                }
-                measured_at = copies.len() + copies.len().div_ceil(32);
-            }
         }
         for (batch, names) in names.chunks(BATCH).enumerate() {
-            let from = documents.len();
-            for name in names {
-                documents.push_named(*name, &print(*name)?);
+            let prints = names.iter().map(|name| print(*name)).collect::<Result<Vec<_>, E>>()?;
+            let named: Vec<(u32, &Print)> = names.iter().copied().zip(&prints).collect();
+            for (at, near) in kept.near_all(&named, bounds.threads).into_iter().enumerate() {
+                let near = near.iter().map(|number| (kept.name(*number), copies[*number as usize]));
+                each(batch * BATCH + at, &near.collect::<Vec<_>>());
             }
-            let numbers: Vec<u32> = (from..documents.len()).collect();
-            let found = kept.near_all(documents, &numbers, bounds.threads);
-            for (at, near) in found.into_iter().enumerate() {
-                let named = near.iter().map(|number| (documents.name(*number), copies[*number as usize]));
-                each(batch * BATCH + at, &named.collect::<Vec<_>>());
-            }
-            documents.truncate(from);
         }
     }
     Ok(())

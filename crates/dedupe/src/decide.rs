@@ -2,7 +2,8 @@
 //! and the groups that they form.
 
 use lookalike_corpus::{
-    Bounds, Decision, Documents, Print, decide_in_rounds, linked, neighbour_counts, visiting_order,
+    Bounds, Decisions, Documents, Kept, Order, Print, Visit, decide_in_rounds, linked, neighbour_counts,
+    visiting_order,
 };
 
 /// What a group of near-duplicates is.
@@ -16,23 +17,28 @@ pub enum Groups {
 }
 
 /// How documents are visited and grouped.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct Plan<'a> {
+    /// The number of all documents.
+    pub all: u32,
     /// The number of documents that come before all others and are kept whatever is near, such as those of
     /// another corpus.
     pub always: u32,
+    /// The keys of the others; none, if all keys are equal.
+    pub keys: Vec<u64>,
     /// Whether documents with more neighbours come first. The keys are then not read.
     pub is_central: bool,
     /// What a group is.
     pub groups: Groups,
+    /// Documents that were kept before all others, and the number of the first one that is not decided yet.
+    pub before: Option<(Kept<'a>, u32)>,
     /// The memory and the threads.
     pub bounds: Bounds,
 }
 
-/// Decides about the documents from number `plan.always` on, in the order of their `keys`; of equal keys, the
-/// smaller number first. Those that `is_compared` refuses are kept, and are near nothing. `documents` is
-/// empty. Returns the decisions, in the order of the numbers, and the number of rounds that the memory
-/// demands. The decisions depend neither on the bounds nor on the threads.
+/// Decides about the documents from number `plan.always` on, in the order of their keys; of equal keys, the
+/// smaller number first. Those that `is_compared` refuses are kept, and are near nothing. `documents` says
+/// what is near. Returns the decisions about all numbers, and the number of rounds that the memory demands.
+/// The decisions depend neither on the bounds nor on the threads.
 ///
 /// ```
 /// use lookalike_corpus::{Bounds, Decision, Documents, Print};
@@ -44,49 +50,57 @@ pub struct Plan {
 ///     let hash = Hash::from_u64(hashes[number as usize]);
 ///     Ok::<_, ()>(Print { hash, signature: vec![], sketch: vec![] })
 /// };
-/// let bounds = Bounds { bytes: usize::MAX, threads: 1 };
-/// let plan = Plan { always: 0, is_central: false, groups: Groups::Greedy, bounds };
-/// let mut documents = Documents::new(Width::Bits64, None, 3, None);
-/// let (decisions, _) = decide(&mut documents, plan, vec![2, 1, 3], |_| true, print)?;
+/// let (keys, bounds) = (vec![2, 1, 3], Bounds { bytes: usize::MAX, threads: 1 });
+/// let groups = Groups::Greedy;
+/// let plan = Plan { all: 3, always: 0, keys, is_central: false, groups, before: None, bounds };
+/// let documents = Documents::new(Width::Bits64, None, 3, None);
+/// let (decisions, _) = decide(&documents, plan, |_| Ok(true), print)?;
+/// let decisions: Vec<Decision> = decisions.iter().collect();
 /// assert_eq!(decisions, [Decision::Dropped { by: 1, distance: 1 }, Decision::Kept, Decision::Kept]);
 /// # Ok::<(), ()>(())
 /// ```
 ///
 /// # Errors
 /// The error of `print`, which reads what a document is compared by.
-pub fn decide<E>(
-    documents: &mut Documents,
-    plan: Plan,
-    mut keys: Vec<u64>,
-    is_compared: impl Fn(u32) -> bool,
+pub fn decide<'a, E>(
+    documents: &Documents<'a>,
+    plan: Plan<'a>,
+    is_compared: impl Fn(u32) -> Result<bool, E>,
     print: impl Fn(u32) -> Result<Print, E>,
-) -> Result<(Vec<Decision>, u32), E> {
-    let (first, bounds) = (plan.always, plan.bounds);
-    let all = first + keys.len() as u32;
-    if plan.is_central {
-        let among: Vec<u32> = (first..all).filter(|number| is_compared(*number)).collect();
+) -> Result<(Decisions, u32), E> {
+    let Plan { all, always, mut keys, is_central, groups, before, bounds } = plan;
+    let is_compared = |number: u32| if number < always { Ok(true) } else { is_compared(number) };
+    let all_of = |numbers: &mut dyn Iterator<Item = u32>| -> Result<Vec<u32>, E> {
+        let compared = |number| Ok(is_compared(number)?.then_some(number));
+        numbers.filter_map(|number| compared(number).transpose()).collect()
+    };
+    if is_central {
+        let among = all_of(&mut (always..all))?;
         let counts = neighbour_counts(documents, &among, bounds, &print)?;
+        keys = vec![0; (all - always) as usize];
         for (number, count) in among.iter().zip(counts) {
-            keys[(number - first) as usize] = !u64::from(count);
+            keys[(number - always) as usize] = !u64::from(count);
         }
     }
-    let order = visiting_order(&keys).into_iter().map(|number| number + first);
-    let order: Vec<u32> = (0..first).chain(order.filter(|number| is_compared(*number))).collect();
-    drop(keys);
-    let mut decisions = vec![Decision::Kept; all as usize];
-    let mut rounds = 1;
-    documents.clear();
-    if plan.groups == Groups::Linked {
+    let listed = |keys: &[u64]| {
+        let order = visiting_order(keys).into_iter().map(|number| number + always);
+        all_of(&mut (0..always).chain(order))
+    };
+    let mut decisions = Decisions::kept(all as usize);
+    if groups == Groups::Linked {
+        keys.resize((all - always) as usize, 0);
+        let order = listed(&keys)?;
         let names = linked(documents, &order, bounds, &print)?;
-        for (number, by) in order.into_iter().zip(names).filter(|(own, by)| own >= &first && by != own) {
-            documents.clear();
-            let [own, other] = [number, by].map(|number| print(number).map(|print| documents.push(&print)));
-            let distance = documents.distance(own?, other?);
-            decisions[number as usize] = Decision::Dropped { by, distance };
+        for (number, by) in order.into_iter().zip(names).filter(|(own, by)| *own >= always && by != own) {
+            decisions.drop_for(number, by, documents.distance_of(&print(number)?, &print(by)?));
         }
-    } else {
-        let order = (&order[..], first as usize);
-        rounds = decide_in_rounds(documents, order, bounds, &print, &mut decisions)?;
+        return Ok((decisions, 1));
     }
-    Ok((decisions.split_off(first as usize), rounds))
+    let (before, first) = before.map_or((None, 0), |(kept, first)| (Some(kept), first));
+    let order = if keys.is_empty() { Order::Ascending(first..all) } else { Order::Listed(listed(&keys)?) };
+    drop(keys);
+    let visit = Visit { order, always: always.saturating_sub(first) as usize, before };
+    let print = |number| if is_compared(number)? { print(number).map(Some) } else { Ok(None) };
+    let rounds = decide_in_rounds(documents, visit, bounds, print, &mut decisions)?;
+    Ok((decisions, rounds))
 }

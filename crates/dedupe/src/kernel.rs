@@ -1,7 +1,7 @@
 //! The steps of [`dedupe()`](super::dedupe) as functions of some texts each, for programs that run each step
 //! on many machines and carry the results between them (ADR 61).
 //!
-//! 1. [`Kernel::printer`] makes the prints of texts, and [`Kernel::group`] says which prints are equal.
+//! 1. [`Kernel::printer`] makes the prints of texts, and [`Kernel::group`] says which are compared alike.
 //!    Documents of one group have the same neighbours: the first of them in the order stands for all.
 //! 2. [`Kernel::bucket_keys`] are the keys under which near documents meet, and [`Kernel::mark_near`] finds
 //!    those of a bucket that are near another one. Groups that are near no other one are decided: the first
@@ -13,11 +13,13 @@
 //!
 //! *Absent*: who carries what where, and the ids of documents.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::decide::{Groups, Plan, decide};
+use super::exact::Exact;
 use super::parallel::{Stopped, Watch};
 use super::printer::{Printer, second_check};
 use super::texts::{DedupeError, Options};
@@ -32,11 +34,9 @@ use lookalike_text::fingerprint::{Profile, check_takes_texts};
 /// use lookalike_dedupe::{Kernel, Options, Watch};
 ///
 /// let kernel = Kernel::new(&Options::default(), None)?;
-/// let prints: Vec<_> = ["Please call me", "please call me!"]
-///     .iter()
-///     .map(|text| kernel.printer().print(text).1)
-///     .collect();
-/// assert_eq!(kernel.group(&prints[0]), kernel.group(&prints[1]));
+/// let prints = ["Please call me", "please call me!"].map(|text| (text, kernel.printer().print(text).1));
+/// let [a, b] = prints.each_ref().map(|(text, print)| kernel.group(text, print));
+/// assert_eq!(a, b);
 /// let decisions = kernel.decide(vec![0, 0], &[0, 0], &prints[..1], 1, &Watch::default())?;
 /// assert!(decisions[0] != decisions[1]);
 /// # Ok::<(), lookalike_dedupe::DedupeError>(())
@@ -49,6 +49,7 @@ pub struct Kernel {
     weights: Option<Arc<Frequencies>>,
     groups: Groups,
     is_central: bool,
+    exact: Option<Exact>,
 }
 
 impl Kernel {
@@ -63,7 +64,8 @@ impl Kernel {
             return Err(DedupeError::Check);
         }
         let k = radius.of(profile, weights.is_some())?;
-        Ok(Kernel { profile, k, check, weights, groups, is_central })
+        let exact = Exact::of(profile, radius, weights.is_some());
+        Ok(Kernel { profile, k, check, weights, groups, is_central, exact })
     }
 
     /// The largest distance of near texts.
@@ -81,24 +83,43 @@ impl Kernel {
         self.weights.as_ref()
     }
 
+    /// Whether the texts themselves decide about those near the limit.
+    pub fn reads_texts(&self) -> bool {
+        self.exact.is_some()
+    }
+
     /// What makes the prints of texts.
     pub fn printer(&self) -> Printer<'_> {
         let is_checked = self.check.is_some();
         Printer { profile: self.profile, weights: self.weights.as_deref(), is_checked }
     }
 
-    /// No documents, which are near as the options say.
-    pub fn documents(&self) -> Documents {
+    /// No documents, which are near as the options say, apart from the exact check.
+    fn estimated(&self) -> Documents<'static> {
         let check = self.check.map(second_check);
         Documents::new(self.profile.width(), self.profile.signatures(), self.k, check)
     }
 
-    /// The name of all prints that are equal to this one: its hash, and a digest of its sketch.
-    pub fn group(&self, print: &Print) -> Vec<u8> {
+    /// No documents, which are near as the options say; `text` is that of a number.
+    pub fn documents<'a>(&self, text: impl Fn(u32) -> &'a str + Send + Sync + 'a) -> Documents<'a> {
+        let judge = |exact: Exact| {
+            exact.judge(self.profile, self.weights.clone(), move |number| Some(Cow::Borrowed(text(number))))
+        };
+        self.estimated().with_judge(self.exact.map(judge))
+    }
+
+    /// The name of all texts that are compared alike: their hash, and digests of their sketch and their
+    /// features, as far as these are compared.
+    pub fn group(&self, text: &str, print: &Print) -> Vec<u8> {
         let mut name = Vec::new();
         print.hash.write_bytes(&mut name);
         if self.check.is_some() {
             name.extend(xxh3_128(&print.sketch).to_be_bytes());
+        }
+        if self.exact.is_some() {
+            let features = self.profile.feature_set(text);
+            let bytes: Vec<u8> = features.iter().flat_map(|feature| feature.to_be_bytes()).collect();
+            name.extend(xxh3_128(&bytes).to_be_bytes());
         }
         name
     }
@@ -121,7 +142,7 @@ impl Kernel {
     /// # Panics
     /// If a signature or a sketch has another size than the options say.
     pub fn mark_near(&self, met: &[(u64, &[u8], &[u8])]) -> (Vec<bool>, u64) {
-        let mut documents = self.documents();
+        let mut documents = self.estimated();
         // The distance of signatures does not read their names.
         let hash = Hash::from_u128(0);
         for (_, signature, sketch) in met {
@@ -136,7 +157,7 @@ impl Kernel {
     }
 
     /// The decisions about documents in the order of their `keys`; of equal keys, the first comes first. The
-    /// print of the document with number `n` is `prints[print_of[n]]`.
+    /// print of the document with number `n` is `prints[print_of[n]]`, and its text is one of that group.
     ///
     /// # Errors
     /// If the watch is stopped.
@@ -147,15 +168,17 @@ impl Kernel {
         &self,
         keys: Vec<u64>,
         print_of: &[u32],
-        prints: &[Print],
+        prints: &[(&str, Print)],
         threads: usize,
         watch: &Watch,
     ) -> Result<Vec<Decision>, Stopped> {
         assert_eq!(keys.len(), print_of.len(), "each document has a key and a print");
         let bounds = Bounds { bytes: usize::MAX, threads };
-        let plan = Plan { always: 0, is_central: self.is_central, groups: self.groups, bounds };
-        let print = |number: u32| watch.add(0).map(|()| prints[print_of[number as usize] as usize].clone());
-        Ok(decide(&mut self.documents(), plan, keys, |_| true, print)?.0)
+        let (all, is_central, groups) = (print_of.len() as u32, self.is_central, self.groups);
+        let plan = Plan { all, always: 0, keys, is_central, groups, before: None, bounds };
+        let print = |number: u32| watch.add(0).map(|()| prints[print_of[number as usize] as usize].1.clone());
+        let documents = self.documents(|number| prints[print_of[number as usize] as usize].0);
+        Ok(decide(&documents, plan, |_| Ok(true), print)?.0.iter().collect())
     }
 }
 
@@ -174,17 +197,20 @@ mod tests {
         let made: Vec<_> = texts.iter().map(|text| kernel.printer().print(text)).collect();
         let mut kept: Vec<u32> = Vec::new();
         let mut groups: BTreeMap<Vec<u8>, Vec<u32>> = BTreeMap::new();
-        for (number, (fingerprint, print)) in (0..).zip(&made) {
-            match fingerprint.status {
-                Status::Empty => kept.push(number),
-                _ => groups.entry(kernel.group(print)).or_default().push(number),
+        for (number, (fingerprint, print)) in (0_u32..).zip(&made) {
+            if fingerprint.status == Status::Empty {
+                kept.push(number);
+            } else {
+                let group = kernel.group(texts[number as usize], print);
+                groups.entry(group).or_default().push(number);
             }
         }
         let groups: Vec<Vec<u32>> = groups.into_values().collect();
-        let prints: Vec<Print> = groups.iter().map(|group| made[group[0] as usize].1.clone()).collect();
+        let print_of = |number: u32| (texts[number as usize], made[number as usize].1.clone());
+        let prints: Vec<(&str, Print)> = groups.iter().map(|group| print_of(group[0])).collect();
         let mut met = Vec::new();
         let mut of_met = Vec::new();
-        for (number, print) in prints.iter().enumerate() {
+        for (number, (_, print)) in prints.iter().enumerate() {
             for key in kernel.bucket_keys(&print.signature) {
                 met.push((key, &print.signature[..], &print.sketch[..]));
                 of_met.push(number);

@@ -4,6 +4,7 @@
 //! - [`NearMap`] stores texts under ids, and refuses those that resemble a stored one.
 //! - [`Keep`], [`Printer`], [`Lesson`], [`Radius`] and [`decide()`] are the steps of [`dedupe()`], for
 //!   programs whose texts do not fit in memory, and [`Kernel`] for those that run on many machines.
+//! - [`FeatureSet`] compares two texts exactly, and [`Exact`] lets it decide about those near the limit.
 //!
 //! ```
 //! use lookalike_dedupe::{Options, Watch, dedupe};
@@ -21,23 +22,25 @@
 
 #![deny(unreachable_pub)]
 
-mod contained;
 mod decide;
+mod exact;
 mod keep;
 mod kernel;
 mod lesson;
 mod near_map;
+mod overlap;
 mod parallel;
 mod printer;
 mod radius;
 mod texts;
 
-pub use contained::contained;
 pub use decide::{Groups, Plan, decide};
+pub use exact::Exact;
 pub use keep::Keep;
 pub use kernel::Kernel;
 pub use lesson::Lesson;
 pub use near_map::{Near, NearMap, NearMapError};
+pub use overlap::{FeatureSet, Overlap, contained};
 pub use parallel::{Stopped, Watch, in_parallel};
 pub use printer::{Printer, SKETCH_BYTES, second_check};
 pub use radius::{Radius, RadiusError};

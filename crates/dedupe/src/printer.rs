@@ -1,6 +1,7 @@
 //! From a text to what it is compared by: its hash or signature, and its sketch for a second check.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use lookalike_corpus::{Check, Print};
 use lookalike_text::features::Frequencies;
@@ -65,7 +66,7 @@ impl Printer<'_> {
 pub fn second_check(least: f64) -> Check {
     let sketch = |bytes: &[u8]| Sketch::from_bytes(SKETCH_BITS, bytes.to_vec());
     let is_near = move |a: &[u8], b: &[u8]| sketch(a).similarity(&sketch(b)) >= least;
-    Check { bytes: SKETCH_BYTES, is_near: Box::new(is_near) }
+    Check { bytes: SKETCH_BYTES, is_near: Arc::new(is_near) }
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use super::contained::contained;
 use super::decide::{Groups, Plan, decide};
 use super::kernel::Kernel;
 use super::lesson::Lesson;
+use super::overlap::contained;
 use super::parallel::{Stopped, Watch, in_parallel};
 use super::printer::Printer;
 use super::radius::{Radius, RadiusError};
-use lookalike_corpus::{Bounds, Decision, Documents, Kept, Print};
+use lookalike_corpus::{Bounds, Decision, Documents, Kept, Named, Print};
 use lookalike_text::features::Frequencies;
 use lookalike_text::fingerprint::{Profile, Status};
 
@@ -159,11 +159,11 @@ pub fn dedupe(
     Kernel::new(options, None)?;
     let weights = weights(texts, options, watch)?;
     let kernel = Kernel::new(options, weights.clone())?;
-    let (mut documents, printer, k) = (kernel.documents(), kernel.printer(), kernel.k());
+    let documents = kernel.documents(|number| texts[number as usize]);
+    let (printer, k) = (kernel.printer(), kernel.k());
     let mut run = Run { texts, options, printer, watch, without_features: 0, short: 0 };
     let is_streamed = keys.is_empty() && options.groups == Groups::Greedy && !options.is_central;
-    let decisions =
-        if is_streamed { run.streamed(&mut documents)? } else { run.planned(&mut documents, keys)? };
+    let decisions = if is_streamed { run.streamed(&documents)? } else { run.planned(&documents, keys)? };
     let (kept, mut dropped) = sorted_out(texts, &decisions, options.profile);
     if options.is_contained_told {
         tell_contained(texts, &mut dropped, options, watch)?;
@@ -230,38 +230,43 @@ impl Run<'_> {
     }
 
     /// The decisions in the order of the texts, each after the prints of its part are made.
-    fn streamed(&mut self, documents: &mut Documents) -> Result<Vec<Decision>, Stopped> {
-        let mut kept = Kept::none_of(documents);
-        let mut decisions = Vec::with_capacity(self.texts.len());
-        for texts in self.texts.chunks(PART) {
+    fn streamed(&mut self, documents: &Documents<'_>) -> Result<Vec<Decision>, Stopped> {
+        let mut kept = Kept::like(documents);
+        let mut decisions = vec![Decision::Kept; self.texts.len()];
+        for (part, texts) in self.texts.chunks(PART).enumerate() {
             let prints = self.prints(texts)?;
-            let numbers: Vec<u32> = prints.iter().map(|(_, print)| documents.push(print)).collect();
-            let is_compared = numbers.iter().zip(&prints).filter(|(_, (is_compared, _))| *is_compared);
-            let compared: Vec<u32> = is_compared.map(|(number, _)| *number).collect();
-            let mut decided = kept.visit_all(documents, &compared, self.options.threads).into_iter();
-            decisions.extend(prints.iter().map(|(is_compared, _)| {
-                is_compared.then(|| decided.next()).flatten().unwrap_or(Decision::Kept)
-            }));
+            let named = (part as u32 * PART as u32..).zip(&prints);
+            let compared: Vec<Named<'_>> = named
+                .filter(|(_, (is_compared, _))| *is_compared)
+                .map(|(number, (_, print))| (number, print))
+                .collect();
+            let decided = kept.visit_all(&compared, self.options.threads);
+            for ((number, _), decision) in compared.iter().zip(decided) {
+                decisions[*number as usize] = decision;
+            }
             self.watch.add(0)?;
         }
         Ok(decisions)
     }
 
     /// The decisions in the order of the keys, after all prints are made.
-    fn planned(&mut self, documents: &mut Documents, keys: &[u64]) -> Result<Vec<Decision>, Stopped> {
+    fn planned(&mut self, documents: &Documents<'_>, keys: &[u64]) -> Result<Vec<Decision>, Stopped> {
         let mut prints = Vec::with_capacity(self.texts.len());
         for texts in self.texts.chunks(PART) {
             prints.extend(self.prints(texts)?);
         }
-        let keys = if keys.is_empty() { vec![0; self.texts.len()] } else { keys.to_vec() };
         let plan = Plan {
+            all: self.texts.len() as u32,
             always: 0,
+            keys: keys.to_vec(),
             is_central: self.options.is_central,
             groups: self.options.groups,
+            before: None,
             bounds: Bounds { bytes: usize::MAX, threads: self.options.threads },
         };
         let print = |number: u32| self.watch.add(0).map(|()| prints[number as usize].1.clone());
-        Ok(decide(documents, plan, keys, |number| prints[number as usize].0, print)?.0)
+        let (decisions, _) = decide(documents, plan, |number| Ok(prints[number as usize].0), print)?;
+        Ok(decisions.iter().collect())
     }
 }
 

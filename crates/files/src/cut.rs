@@ -13,7 +13,7 @@ use super::lines::records_of_json;
 use super::magic::refuse_foreign;
 use super::{
     About, Content, Fields, Format, InUtf8, Opens, Part, Places, Raw, Reading, Table, Unread, Value, archive,
-    in_utf8, parquet, unpacked, with_originals, wrong,
+    columnar, in_utf8, unpacked, with_originals, wrong,
 };
 
 /// The longest line, element or text, in bytes.
@@ -76,7 +76,7 @@ pub struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// The records of a file of any format except Parquet.
+    /// The records of a file of any format without columns.
     pub fn records(&mut self, (mut read, places): (Reading<'_>, Places)) -> io::Result<()> {
         refuse_foreign(&mut read, self.format, self.wants.how().charset.is_some())?;
         match self.format {
@@ -106,7 +106,9 @@ impl Cut<'_> {
                 }
                 Ok(())
             }
-            Format::Parquet => Err(wrong("Parquet is read from files only, because its end comes first")),
+            Format::Parquet | Format::Arrow => {
+                Err(wrong("Parquet and Arrow are read from files only, because they are read twice"))
+            }
         }
     }
 
@@ -118,7 +120,7 @@ impl Cut<'_> {
         let columns = table.names();
         used(&columns, Value::Text(""), self.wants).map_err(wrong)?;
         let about = Arc::new(About { encoding, is_guessed, columns });
-        let header = Content::Header(table.header().to_vec());
+        let header = Content::Columns(table.header().to_vec(), table.delimiter());
         let mut is_wanted = self.pass(0, header, &about);
         while is_wanted && let Some(row) = table.next_row()? {
             is_wanted = self.pass(row.line, Content::Row(row), &about);
@@ -126,11 +128,12 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// The rows of a Parquet file.
+    /// The rows of a file of columns.
     pub fn rows<F: Opens + ?Sized>(&mut self, path: &F) -> io::Result<()> {
-        let columns = used(&parquet::columns(path)?, Value::Column, self.wants).map_err(wrong)?;
+        let columns =
+            used(&columnar::columns(path, self.format)?, Value::Column, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let rows = parquet::rows(path, &names)?;
+        let rows = columnar::rows(path, self.format, &names)?;
         let about = Arc::new(About { encoding: UTF_8, is_guessed: false, columns });
         for values in rows {
             if !self.pass(*self.line + 1, Content::Values(values?), &about) {
@@ -204,9 +207,9 @@ pub fn check_columns<F: Opens + ?Sized>(path: &F, format: Format, wants: &dyn Wa
             })
             .and_then(|read| opened(read, format, wants))
             .map(|table| table.names()),
-        Format::Parquet => parquet::columns(path),
+        format if format.is_columnar() => columnar::columns(path, format),
         _ => return Ok(()),
     };
-    let value = if format == Format::Parquet { Value::Column } else { Value::Text("") };
+    let value = if format.is_columnar() { Value::Column } else { Value::Text("") };
     names.map_or(Ok(()), |names| used(&names, value, wants).map(drop))
 }

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::faults::{fault, lone_surrogate};
 use super::names::shown_bytes;
+use super::nested::Path;
 use super::{Reason, Unread, fitting};
 use lookalike_hash::DocumentId;
 
@@ -58,6 +59,14 @@ impl<'a> Value<'a> {
                 Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(Some),
             },
             _ => Err(None),
+        }
+    }
+
+    /// The JSON of a value in a JSON object.
+    pub(crate) fn raw(self) -> &'a str {
+        match self {
+            Value::Json(json) => json,
+            _ => "null",
         }
     }
 
@@ -107,6 +116,9 @@ impl<'a> Fields<'a> {
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
         let own = |wanted: &str| self.all.iter().find(|(name, _)| name == wanted).map(|(_, value)| *value);
         own(name).or_else(|| {
+            if let Some(path) = Path::of(name) {
+                return own(path.outer).filter(|value| *value == Value::Column);
+            }
             let (outer, inner) = name.split_once('.')?;
             match own(outer)? {
                 Value::Json(object) => Fields { what: self.what, all: members(object).ok()? }.get(inner),
@@ -133,11 +145,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The text in a field.
+    /// The text in a field; of a path with `[]`, all texts there.
     ///
     /// # Errors
     /// If there is none.
     pub fn text(&self, name: &str, option: &str) -> Result<Cow<'a, str>, Unread> {
+        if let (None, Some(path)) = (self.get(name), Path::of(name))
+            && let Some(Value::Json(outer)) = self.get(path.outer)
+        {
+            return path.text(self.what, outer).map(Cow::Owned);
+        }
         let value = self.needed(name, option)?;
         let what = self.what;
         value.string().map_err(|error| {
@@ -193,8 +210,12 @@ pub fn check_characters(name: &str, value: Value<'_>) -> Result<(), Unread> {
 /// What is wrong with JSON that cannot be decoded.
 fn broken_character(value: Value<'_>) -> Option<String> {
     let Value::Json(json) = value else { return None };
-    let escape = lone_surrogate(json)?;
-    Some(format!("has half of a character, the lone surrogate {escape}"))
+    lone_surrogate_in(json).map(|what| format!("has {what}"))
+}
+
+/// The half of a character in a JSON string, in words.
+pub(crate) fn lone_surrogate_in(json: &str) -> Option<String> {
+    lone_surrogate(json).map(|escape| format!("half of a character, the lone surrogate {escape}"))
 }
 
 /// The bytes of a record of a file in this charset, which were made UTF-8.

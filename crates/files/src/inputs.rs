@@ -12,6 +12,7 @@ use super::Failure;
 use super::original::{Budget, Original};
 use super::patterns::{self, is_pattern};
 use super::{at, is_input, shown};
+use lookalike_remote::{Cloud, is_address};
 use lookalike_wording::counted;
 
 /// A file to read, or standard input.
@@ -33,7 +34,7 @@ pub struct Listing {
     /// The files.
     pub files: Vec<Listed>,
     /// The number of files with another ending.
-    ignored: u64,
+    pub(super) ignored: u64,
     /// Links to nothing, pipes and devices in the folders, which are not read.
     unread: Vec<PathBuf>,
     /// Links that lead out of their folder.
@@ -66,7 +67,14 @@ impl Listing {
     /// [`Listing::of`] that lists the problems in place of an error.
     pub fn with_problems(arguments: &[PathBuf], takes: &dyn Fn(&Path) -> bool) -> Listing {
         let (mut listing, mut budget) = (Listing::default(), Budget::new());
+        let mut cloud = None;
         for argument in arguments {
+            if let Some(url) = argument.to_str().filter(|name| is_address(name)) {
+                let own = cloud.take().map_or_else(Cloud::new, Ok).map_err(Failure::from);
+                let added = own.and_then(|own| listing.add_objects(cloud.insert(own), url, takes));
+                listing.problems.extend(added.err().map(|error| error.to_string()));
+                continue;
+            }
             let added = matching(argument)
                 .and_then(|paths| paths.iter().try_for_each(|path| listing.add(path, takes, &mut budget)));
             listing.problems.extend(added.err().map(|error| error.to_string()));

@@ -6,7 +6,10 @@
 #![deny(unreachable_pub)]
 
 mod archive;
+mod arrow;
+mod cell;
 mod charset;
+pub mod columnar;
 mod cut;
 mod failure;
 mod faults;
@@ -17,6 +20,8 @@ mod json;
 mod lines;
 mod magic;
 mod names;
+mod nested;
+mod objects;
 mod original;
 mod page;
 pub mod parquet;
@@ -46,6 +51,8 @@ use gzip::Gzip;
 pub use gzip::Places;
 pub use inputs::{Listed, Listing, last_name};
 pub use names::{fitting, shown, shown_bytes};
+pub use nested::outer_of_path;
+pub use objects::local_name;
 pub use original::{Opens, Original, State};
 pub use reasons::{Reason, Tally, Unread};
 pub use record::{About, Content, Raw, Said};
@@ -69,6 +76,8 @@ pub enum Format {
     Warc,
     /// Parquet: one document per row
     Parquet,
+    /// Arrow IPC, a file (Feather 2) or a stream: one document per row
+    Arrow,
 }
 
 impl Format {
@@ -82,6 +91,7 @@ impl Format {
             "tsv" => Some(Format::Tsv),
             "warc" | "wet" => Some(Format::Warc),
             "parquet" => Some(Format::Parquet),
+            "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Arrow),
             "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
             _ => None,
         }

@@ -1,14 +1,13 @@
 //! Formats and compressions that the first bytes of a file show, whatever its name is.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
 
+use super::arrow::MARK;
 use super::tar::APPLE_DOUBLE;
-use super::{Format, Packing, Reading, is_input, wrong};
+use super::{Format, Opens, Packing, Reading, wrong};
 
 /// Files that are not read: their first bytes, what they are, and what helps.
-const FOREIGN: [(&[u8], &str, &str); 20] = [
+const FOREIGN: [(&[u8], &str, &str); 21] = [
     (b"\x1f\x8b\x08", "gzip data that are packed twice", "unpack it once with gunzip"),
     (b"\x28\xb5\x2f\xfd", "zstd data that are packed twice", "unpack it once with unzstd"),
     (b"\xfd7zXZ\0", "xz data", "unpack it with unxz"),
@@ -26,7 +25,8 @@ const FOREIGN: [(&[u8], &str, &str); 20] = [
         "it is read from a file of its own without --format, not in archives or from a pipe",
     ),
     (b"Obj\x01", "an Avro file", "write it as JSON lines"),
-    (b"ARROW1\0\0", "an Arrow file", "write it as Parquet"),
+    (MARK, "Arrow", "it is read from a file of its own without --format, not in archives or from a pipe"),
+    (b"FEA1", "Feather 1", "write it as Feather 2, which is Arrow, or as Parquet"),
     (b"SQLite format 3\0", "a SQLite database", "export its table as CSV"),
     (b"%PDF-", "a PDF", "extract its text with pdftotext"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old office program", "save it as text or CSV"),
@@ -67,39 +67,29 @@ impl Packing {
     }
 
     /// The packing of data that are read.
-    pub(super) fn of_read(read: &mut Reading<'_>, named: Packing) -> Packing {
+    pub fn of_read(read: &mut Reading<'_>, named: Packing) -> Packing {
         read.fill_buf().map_or(named, |first| Packing::of_data(first, named))
     }
 
     /// The packing of a file.
-    pub fn of_file(path: &Path) -> Packing {
-        Packing::of_data(&first_bytes(path), Packing::named(path))
+    pub fn of_file(from: &(impl Opens + ?Sized)) -> Packing {
+        Packing::of_data(&from.beginning(FIRST as u64), Packing::named(from.name()))
     }
 }
 
 impl Format {
-    /// The format of a file: the one that the user names, else Parquet if it begins so, else the one that its
-    /// name tells, else JSON lines.
-    pub fn of_file(path: &Path, named: Option<Format>) -> Format {
+    /// The format of a file: the one that the user names, else Parquet or Arrow if it begins so, else the one
+    /// that its name tells, else JSON lines.
+    pub fn of_file(from: &(impl Opens + ?Sized), named: Option<Format>) -> Format {
         named.unwrap_or_else(|| {
-            if first_bytes(path).starts_with(PARQUET) {
-                Format::Parquet
-            } else {
-                Format::named(path).unwrap_or(Format::Jsonl)
+            let first = from.beginning(FIRST as u64);
+            match () {
+                () if first.starts_with(PARQUET) => Format::Parquet,
+                () if first.starts_with(MARK) => Format::Arrow,
+                () => Format::named(from.name()).unwrap_or(Format::Jsonl),
             }
         })
     }
-}
-
-/// The first bytes of a file; none of standard input, of a pipe, or if it cannot be read, which is an error
-/// later.
-fn first_bytes(path: &Path) -> Vec<u8> {
-    let mut first = Vec::new();
-    let is_file = !is_input(path) && path.metadata().is_ok_and(|about| about.is_file());
-    if is_file && let Ok(file) = File::open(path) {
-        _ = file.take(FIRST as u64).read_to_end(&mut first);
-    }
-    first
 }
 
 /// Refuses what is none of the formats, after decompression. A charset that the user names is believed.

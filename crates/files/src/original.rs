@@ -1,11 +1,12 @@
 //! A file of the arguments, which stays the same file during a run, even if another one gets its name.
 //!
 //! It guarantees that every pass reads the file that was listed. Its descriptor is held from then on, unless
-//! the process may not have that many; then a file that was replaced is an error. A change in place is
-//! found by [`Original::check`]. *Absent*: a copy of the data, so a change in place ends the run.
+//! the process may not have that many; then a file that was replaced is an error. A change in place is found
+//! by [`Original::check`]. An object of a store is read in the version that was listed. *Absent*: a copy of
+//! the data, so a change in place ends the run.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::ops::Deref;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -19,12 +20,13 @@ use serde::Serialize;
 
 use super::Failure;
 use super::{is_input, wrong};
+use lookalike_remote::{Blocks, Object};
 
 /// The descriptors that are left to the rest of the process.
 const OTHERS: u64 = 256;
 
 /// What shows that a file was replaced or has changed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct State {
     device: u64,
     inode: u64,
@@ -35,6 +37,8 @@ pub struct State {
     /// The time of the last change of its data, links or rights. A program cannot set it.
     changed: i128,
     links: u64,
+    /// The version of an object of a store; empty of a file.
+    version: String,
 }
 
 impl State {
@@ -47,10 +51,11 @@ impl State {
             modified: time(about.mtime(), about.mtime_nsec()),
             changed: time(about.ctime(), about.ctime_nsec()),
             links: about.nlink(),
+            version: String::new(),
         }
     }
 
-    fn is_file_of(self, other: State) -> bool {
+    fn is_file_of(&self, other: &State) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
@@ -78,12 +83,26 @@ struct Inner {
     /// `None` if it is no regular file: it can be read only once.
     state: Option<State>,
     file: Option<Arc<File>>,
+    /// If it lies in a store, and no file.
+    object: Option<Object>,
 }
 
 impl Original {
     /// Standard input.
     pub(super) fn input(path: &Path) -> Original {
-        Original(Arc::new(Inner { path: path.to_owned(), state: None, file: None }))
+        Original(Arc::new(Inner { path: path.to_owned(), state: None, file: None, object: None }))
+    }
+
+    /// An object of a store, whose path is its address.
+    pub(super) fn object(object: Object) -> Original {
+        let (path, version) = (object.url().into(), object.version().to_owned());
+        let state = Some(State { bytes: object.bytes(), version, ..State::default() });
+        Original(Arc::new(Inner { path, state, file: None, object: Some(object) }))
+    }
+
+    /// The object, if it lies in a store.
+    pub fn as_object(&self) -> Option<&Object> {
+        self.0.object.as_ref()
     }
 
     /// Opens a regular file. Pipes and devices are opened when they are read, because opening one waits for
@@ -97,7 +116,7 @@ impl Original {
         let left = budget.0.checked_sub(1);
         budget.0 = left.unwrap_or_default();
         let file = left.map(|_| Arc::new(file));
-        Ok(Original(Arc::new(Inner { path: path.to_owned(), state, file })))
+        Ok(Original(Arc::new(Inner { path: path.to_owned(), state, file, object: None })))
     }
 
     /// Whether it can be read only once: standard input, a pipe or a device.
@@ -107,13 +126,13 @@ impl Original {
 
     /// Its state when it was listed; zeros for a stream.
     pub fn state(&self) -> State {
-        self.0.state.unwrap_or_default()
+        self.0.state.clone().unwrap_or_default()
     }
 
     /// Whether this is another name of it.
     pub fn is_named(&self, path: &Path) -> bool {
         let about = std::fs::metadata(path).map(|about| State::of(&about));
-        about.is_ok_and(|other| self.0.state.is_some_and(|own| own.is_file_of(other)))
+        about.is_ok_and(|other| self.0.state.as_ref().is_some_and(|own| own.is_file_of(&other)))
     }
 
     /// The file that was listed.
@@ -122,7 +141,8 @@ impl Original {
             return Ok(Arc::clone(file));
         }
         let file = File::open(&self.0.path)?;
-        if self.0.state.is_some_and(|state| !State::of_file(&file).is_ok_and(|now| now.is_file_of(state))) {
+        let is_own = |state: &State| State::of_file(&file).is_ok_and(|now| now.is_file_of(state));
+        if !self.0.state.as_ref().is_none_or(is_own) {
             return Err(wrong("another file has its name now"));
         }
         Ok(Arc::new(file))
@@ -134,7 +154,12 @@ impl Original {
     /// # Errors
     /// [`Failure`] with what has changed.
     pub fn check(&self) -> std::result::Result<(), Failure> {
-        let Some(before) = self.0.state else { return Ok(()) };
+        if let Some(object) = &self.0.object {
+            // What was read is of the version that was found.
+            let fault = object.fault().map(|why| Failure::new(format!("{why}; no output is written")));
+            return fault.map_or(Ok(()), Err);
+        }
+        let Some(before) = &self.0.state else { return Ok(()) };
         let path = super::shown(&self.0.path);
         let failed = |what: String| {
             Failure::new(format!(
@@ -188,6 +213,10 @@ pub trait Opens {
 
     /// The file, to be read at any place.
     fn chunks(&self) -> io::Result<Chunks>;
+
+    /// At most so many bytes of its beginning; none of standard input, of a pipe, or if it cannot be read,
+    /// which is an error later.
+    fn beginning(&self, bytes: u64) -> Vec<u8>;
 }
 
 impl<P: AsRef<Path> + ?Sized> Opens for P {
@@ -200,7 +229,17 @@ impl<P: AsRef<Path> + ?Sized> Opens for P {
     }
 
     fn chunks(&self) -> io::Result<Chunks> {
-        File::open(self).map(|file| Chunks(Arc::new(file)))
+        File::open(self).map(|file| Chunks::File(Arc::new(file)))
+    }
+
+    fn beginning(&self, bytes: u64) -> Vec<u8> {
+        let path = self.as_ref();
+        let is_file = !is_input(path) && path.metadata().is_ok_and(|about| about.is_file());
+        let mut first = Vec::new();
+        if is_file && let Ok(file) = File::open(path) {
+            _ = file.take(bytes).read_to_end(&mut first);
+        }
+        first
     }
 }
 
@@ -210,42 +249,79 @@ impl Opens for Original {
     }
 
     fn open(&self) -> io::Result<Box<dyn Read + Send>> {
-        if self.is_stream() { self.0.path.open() } else { Ok(Box::new(self.chunks()?.from(0))) }
+        match &self.0.object {
+            Some(object) => Ok(Box::new(object.read())),
+            None if self.is_stream() => self.0.path.open(),
+            None => Ok(Box::new(self.chunks()?.from(0))),
+        }
     }
 
     fn chunks(&self) -> io::Result<Chunks> {
-        self.file().map(Chunks)
+        match &self.0.object {
+            Some(object) => Ok(Chunks::Object(Arc::new(Blocks::of(object.clone())))),
+            None => self.file().map(Chunks::File),
+        }
+    }
+
+    fn beginning(&self, bytes: u64) -> Vec<u8> {
+        match &self.0.object {
+            Some(object) => object.beginning(bytes).map(Vec::from).unwrap_or_default(),
+            None => self.0.path.beginning(bytes),
+        }
     }
 }
 
-/// A file that several readers read at places of their own.
+/// A file or an object that several readers read at places of their own.
 #[derive(Clone)]
-pub struct Chunks(Arc<File>);
+pub enum Chunks {
+    /// A file.
+    File(Arc<File>),
+    /// An object of a store.
+    Object(Arc<Blocks>),
+}
 
 impl Chunks {
     /// The bytes from a place on.
     pub fn from(&self, at: u64) -> Chunk {
-        Chunk { file: Arc::clone(&self.0), at }
+        Chunk { of: self.clone(), at }
     }
 }
 
 /// The bytes of a file from a place on.
 pub struct Chunk {
-    file: Arc<File>,
+    of: Chunks,
     at: u64,
 }
 
 impl Read for Chunk {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(buffer, self.at)?;
+        let count = match &self.of {
+            Chunks::File(file) => file.read_at(buffer, self.at)?,
+            Chunks::Object(blocks) => blocks.read_at(buffer, self.at)?,
+        };
         self.at += count as u64;
         Ok(count)
     }
 }
 
+impl Seek for Chunk {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.of.len().checked_add_signed(by),
+        };
+        self.at = at.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(self.at)
+    }
+}
+
 impl Length for Chunks {
     fn len(&self) -> u64 {
-        self.0.metadata().map_or(0, |about| about.len())
+        match self {
+            Chunks::File(file) => file.metadata().map_or(0, |about| about.len()),
+            Chunks::Object(blocks) => blocks.bytes(),
+        }
     }
 }
 

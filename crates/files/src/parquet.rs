@@ -1,10 +1,13 @@
-//! Parquet files: the values of a few columns, and copies with some of the rows.
+//! Parquet files: the values of a few columns, copies with some of the rows, and new files.
 //!
 //! A copy is made column by column, with the levels of nested values, so that no type is converted: it has
 //! the schema, the metadata, the row groups and the compression of the original. Row groups without a row are
-//! left out. Memory: the pages of one column of one row group, and 1,024 of its rows.
+//! left out. Memory: the pages of one column of one row group, and 1,024 of its rows; the cells of one row
+//! group in added columns.
 //!
 //! *Absent*: encryption; the compression LZO.
+
+mod table;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,10 +24,16 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
+use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 
+use super::columnar::Values;
+use super::nested::{self, Node, Opened, Path};
 use super::original::Chunks;
-use super::{Counted, Opens, missing, wrong};
+use super::{Counted, missing, wrong};
+
+use table::write_cells;
+pub use table::{Cell, Table};
 
 /// The rows that are copied at a time.
 const AT_ONCE: usize = 1024;
@@ -32,27 +41,18 @@ const AT_ONCE: usize = 1024;
 /// The bytes of row groups that are copied to know the size of a copy.
 const COPIED: i64 = 32 << 20;
 
-/// The values of columns in one row, as text; `None` for a value that is missing.
-pub type Values = Vec<Option<String>>;
-
-/// The rows of a file with these columns, in order; `a.b` is the column of this name, or the field `b` of the
-/// group `a`.
-///
-/// # Errors
-/// If the file cannot be read, or has no such column. No row follows an error.
-pub fn rows<F: Opens + ?Sized>(
-    from: &F,
+pub(super) fn rows(
+    from: Chunks,
     names: &[&str],
-) -> io::Result<impl Iterator<Item = io::Result<Values>> + Send + use<F>> {
-    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+) -> io::Result<impl Iterator<Item = io::Result<Values>> + Send + use<>> {
+    let reader = SerializedFileReader::new(from).map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();
     let columns = schema.get_fields();
     let mut wanted: Vec<Arc<Type>> = Vec::new();
     for name in names {
-        let outer = name.split_once('.').map_or(*name, |(outer, _)| outer);
         let of_name = |name: &str| columns.iter().find(|column| column.name() == name);
         let column = of_name(name)
-            .or_else(|| of_name(outer))
+            .or_else(|| of_name(nested::outer(name)))
             .ok_or_else(|| wrong(missing("column", name, columns.iter().map(|column| column.name()))))?;
         if !wanted.iter().any(|other| other.name() == column.name()) {
             wanted.push(Arc::clone(column));
@@ -63,35 +63,41 @@ pub fn rows<F: Opens + ?Sized>(
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     Ok(rows.map(move |row| {
         let row = row.map_err(failed)?;
-        Ok(names.iter().map(|name| value(&row, name)).collect())
+        names.iter().map(|name| value(&row, name)).collect()
     }))
 }
 
-/// The names of the columns.
-pub fn columns(from: &(impl Opens + ?Sized)) -> io::Result<Vec<String>> {
-    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+pub(super) fn columns(from: Chunks) -> io::Result<Vec<String>> {
+    let reader = SerializedFileReader::new(from).map_err(failed)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();
     Ok(fields.iter().map(|column| column.name().to_owned()).collect())
 }
 
-/// The number of rows.
-pub fn count(from: &(impl Opens + ?Sized)) -> io::Result<u64> {
-    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+pub(super) fn count(from: Chunks) -> io::Result<u64> {
+    let reader = SerializedFileReader::new(from).map_err(failed)?;
     Ok(reader.metadata().file_metadata().num_rows() as u64)
 }
 
+/// Columns that a copy has besides those of its original.
+pub struct Added<'a> {
+    /// Their schema, in the language of Parquet: a message with optional fields that have no fields.
+    pub schema: &'a str,
+    /// The cells of the next row that is kept.
+    pub next: &'a mut dyn FnMut() -> io::Result<Vec<Cell>>,
+}
+
 /// Writes a copy of a file with the rows for which `kept` says so; rows behind its end are left out.
-pub fn copy(from: &(impl Opens + ?Sized), to: File, kept: &[bool]) -> io::Result<()> {
-    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+pub(super) fn copy(from: Chunks, to: File, kept: &[bool], added: Option<Added<'_>>) -> io::Result<()> {
+    let reader = SerializedFileReader::new(from).map_err(failed)?;
     if reader.metadata().file_metadata().num_rows() < kept.len() as i64 {
         return Err(wrong("the file changed during the run"));
     }
-    copied(&reader, to, kept).map_err(failed)
+    copied(&reader, to, kept, added).map_err(failed)
 }
 
 /// The size of a copy of all rows. Of a long file some row groups are copied, and the others count alike.
-pub fn copied_bytes(from: &(impl Opens + ?Sized)) -> io::Result<u64> {
-    let reader = SerializedFileReader::new(from.chunks()?).map_err(failed)?;
+pub(super) fn copied_bytes(from: Chunks) -> io::Result<u64> {
+    let reader = SerializedFileReader::new(from).map_err(failed)?;
     let (mut rows, mut bytes, mut all) = (0, 0, 0);
     for group in reader.metadata().row_groups() {
         if all < COPIED {
@@ -101,14 +107,25 @@ pub fn copied_bytes(from: &(impl Opens + ?Sized)) -> io::Result<u64> {
         all += group.compressed_size();
     }
     let mut to = Counted(io::sink(), Arc::default());
-    copied(&reader, &mut to, &vec![true; rows]).map_err(failed)?;
+    copied(&reader, &mut to, &vec![true; rows], None).map_err(failed)?;
     let copied = to.1.load(Ordering::Relaxed);
     Ok((copied as f64 * all.max(1) as f64 / bytes.max(1) as f64) as u64)
 }
 
-fn copied<W: Write + Send>(reader: &SerializedFileReader<Chunks>, to: W, kept: &[bool]) -> Result<()> {
+fn copied<W: Write + Send>(
+    reader: &SerializedFileReader<Chunks>,
+    to: W,
+    kept: &[bool],
+    mut added: Option<Added<'_>>,
+) -> Result<()> {
     let metadata = reader.metadata();
-    let schema = metadata.file_metadata().schema_descr().root_schema_ptr();
+    let mut schema = metadata.file_metadata().schema_descr().root_schema_ptr();
+    let own = metadata.file_metadata().schema_descr().num_columns();
+    if let Some(added) = &added {
+        let more = parse_message_type(added.schema)?;
+        let fields = [schema.get_fields(), more.get_fields()].concat();
+        schema = Arc::new(Type::group_type_builder(schema.name()).with_fields(fields).build()?);
+    }
     let mut writer = SerializedFileWriter::new(to, schema, Arc::new(properties(metadata)))?;
     let mut rest = kept;
     for number in 0..metadata.num_row_groups() {
@@ -119,10 +136,20 @@ fn copied<W: Write + Send>(reader: &SerializedFileReader<Chunks>, to: W, kept: &
         if !of_group.contains(&true) {
             continue;
         }
+        let mut cells: Vec<Vec<Cell>> = Vec::new();
+        for _ in of_group.iter().filter(|kept| **kept) {
+            let Some(added) = &mut added else { break };
+            let row = (added.next)().map_err(|error| ParquetError::External(Box::new(error)))?;
+            cells.resize(row.len(), Vec::new());
+            cells.iter_mut().zip(row).for_each(|(column, cell)| column.push(cell));
+        }
         let mut out = writer.next_row_group()?;
-        let mut column = 0;
+        let mut column = 0_usize;
         while let Some(mut to) = out.next_column()? {
-            copy_column(group.get_column_reader(column)?, to.untyped(), of_group)?;
+            match column.checked_sub(own) {
+                None => copy_column(group.get_column_reader(column)?, to.untyped(), of_group)?,
+                Some(added) => write_cells(to.untyped(), &cells[added])?,
+            }
             to.close()?;
             column += 1;
         }
@@ -206,17 +233,39 @@ fn copy_values<T: DataType>(
     Ok(())
 }
 
-/// The value of a column, or of a field of a group.
-fn value(row: &Row, name: &str) -> Option<String> {
+/// The value of a column, of a field of a group, or the texts of a path.
+///
+/// # Errors
+/// If the path leads to something else than texts.
+fn value(row: &Row, name: &str) -> io::Result<Option<String>> {
     let field =
         |wanted: &str| row.get_column_iter().find(|(column, _)| *column == wanted).map(|(_, field)| field);
     if let Some(field) = field(name) {
-        return shown(field);
+        return Ok(shown(field));
     }
-    let (outer, inner) = name.split_once('.')?;
-    match field(outer)? {
-        Field::Group(row) => value(row, inner),
-        _ => None,
+    if let Some(path) = Path::of(name) {
+        return field(path.outer).map_or(Ok(None), |field| path.value(field));
+    }
+    match name.split_once('.').and_then(|(outer, inner)| Some((field(outer)?, inner))) {
+        Some((Field::Group(row), inner)) => value(row, inner),
+        _ => Ok(None),
+    }
+}
+
+impl Node for &Field {
+    fn open(self) -> Opened<Self> {
+        match self {
+            Field::Null => Opened::Null,
+            Field::Str(text) => Opened::Text(text.clone()),
+            Field::Bytes(_) => shown(self).map_or(Opened::Other("bytes".to_owned()), Opened::Text),
+            Field::ListInternal(list) => Opened::Elements(list.elements().iter().collect()),
+            Field::Group(row) => {
+                let fields = row.get_column_iter().map(|(name, field)| (name.clone(), field));
+                Opened::Object(fields.collect())
+            }
+            Field::MapInternal(_) => Opened::Other("a map".to_owned()),
+            _ => Opened::Other("a number or a time".to_owned()),
+        }
     }
 }
 
@@ -236,4 +285,61 @@ fn shown(field: &Field) -> Option<String> {
 
 fn failed(error: ParquetError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::data_type::ByteArray;
+    use parquet::schema::parser::parse_message_type;
+
+    use super::super::Opens;
+    use super::*;
+
+    /// Two rows: a list of three turns, of which one says nothing, and an empty list.
+    fn write(path: &std::path::Path) {
+        let schema = "message m { optional group turns (LIST) { repeated group list {
+            optional group element { optional binary say (UTF8); required int32 n; } } } }";
+        let schema = Arc::new(parse_message_type(schema).unwrap());
+        let mut writer =
+            SerializedFileWriter::new(File::create(path).unwrap(), schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let (says, numbers) = ([4, 3, 4, 1], [3, 3, 3, 1]);
+        let repeated = [0, 1, 1, 0];
+        let texts = ["one", "two"].map(ByteArray::from);
+        while let Some(mut to) = group.next_column().unwrap() {
+            match to.untyped() {
+                ColumnWriter::ByteArrayColumnWriter(to) => {
+                    to.write_batch(&texts, Some(&says), Some(&repeated))
+                }
+                ColumnWriter::Int32ColumnWriter(to) => {
+                    to.write_batch(&[1, 2, 3], Some(&numbers), Some(&repeated))
+                }
+                _ => unreachable!(),
+            }
+            .unwrap();
+            to.close().unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+    }
+
+    #[test]
+    fn the_texts_of_a_list_of_groups_are_one_value() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.parquet");
+        write(&path);
+        let values = |name: &str| {
+            rows(path.as_path().chunks().unwrap(), &[name]).unwrap().collect::<io::Result<Vec<Values>>>()
+        };
+        let found = values("turns[].say").unwrap();
+        assert_eq!(found, [[Some("one\ntwo".to_owned())], [None]]);
+        for (name, expected) in [
+            ("turns[].n", "the column \"turns[].n\": turns[0].n is a number or a time, and not a string"),
+            ("turns[].said", "in turns[2], there is no field \"said\"; there are say, n"),
+            ("turns.say[]", "turns is an array, and not an object"),
+        ] {
+            let error = values(name).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }

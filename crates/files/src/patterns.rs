@@ -13,7 +13,7 @@ use super::Failure;
 use super::at;
 
 /// What a part of a pattern between two separators means.
-enum Part<'p> {
+pub(super) enum Part<'p> {
     Name(&'p str),
     Names(Pattern),
     /// Any number of folders.
@@ -30,21 +30,36 @@ pub(super) fn is_pattern(path: &str) -> bool {
 /// # Errors
 /// For a wrong pattern, one without a match, and a folder that cannot be read.
 pub(super) fn matching(pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+    let parts = parts(pattern)?;
+    let mut found = Vec::new();
+    expand(if pattern.starts_with('/') { "/" } else { "" }.as_ref(), &parts, &mut found)?;
+    if found.is_empty() { Err(Failure::new(format!("{pattern} matches no file"))) } else { Ok(found) }
+}
+
+/// How many names of a path a pattern takes, which then matches the folder of that many names, or the whole
+/// path; `None` if it does not match.
+pub(super) fn taken(parts: &[Part<'_>], names: &[&str]) -> Option<usize> {
+    let Some((first, rest)) = parts.split_first() else { return Some(0) };
+    let one = |is: bool| taken(rest, names.get(1..)?).filter(|_| is).map(|taken| taken + 1);
+    match first {
+        Part::Name(name) => one(names.first() == Some(name)),
+        Part::Names(pattern) => one(pattern.matches(names.first()?)),
+        Part::Folders => taken(rest, names).or_else(|| {
+            let below = names.get(1..).filter(|below| !below.is_empty())?;
+            taken(parts, below).map(|taken| taken + 1)
+        }),
+    }
+}
+
+/// The parts of a pattern between separators.
+pub(super) fn parts(pattern: &str) -> Result<Vec<Part<'_>>, Failure> {
     let part = |part| match part {
         "**" => Ok(Part::Folders),
         part if is_pattern(part) => Pattern::new(part).map(Part::Names),
         part => Ok(Part::Name(part)),
     };
     let wrong = |error| Failure::new(format!("{pattern}: {error}"));
-    let parts: Vec<Part<'_>> = pattern
-        .split('/')
-        .filter(|part| !part.is_empty())
-        .map(part)
-        .collect::<Result<_, _>>()
-        .map_err(wrong)?;
-    let mut found = Vec::new();
-    expand(if pattern.starts_with('/') { "/" } else { "" }.as_ref(), &parts, &mut found)?;
-    if found.is_empty() { Err(Failure::new(format!("{pattern} matches no file"))) } else { Ok(found) }
+    pattern.split('/').filter(|part| !part.is_empty()).map(part).collect::<Result<_, _>>().map_err(wrong)
 }
 
 /// Adds what the parts match in a folder.

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use encoding_rs::{Encoding, UTF_8};
 
 use super::archive::Holds;
+use super::columnar::Values;
 use super::fields::{Value, not_utf8};
-use super::parquet::Values;
 use super::{Fields, How, Piece, Reason, Record, Row, Unread};
 use lookalike_text::{CharsetOf, Decoded, WrongBytes, decode};
 
@@ -13,7 +13,7 @@ use lookalike_text::{CharsetOf, Decoded, WrongBytes, decode};
 pub struct Raw {
     /// The number of its file.
     pub file: u32,
-    /// Its line; in an archive and in Parquet the number of the record.
+    /// Its line; in an archive and of columns the number of the record.
     pub line: u64,
     /// Its bytes.
     pub content: Content,
@@ -35,9 +35,11 @@ pub enum Content {
     Record(Record),
     /// A piece of the body of the record before it.
     Piece(Piece),
-    /// The columns of a row of a Parquet file that are read.
+    /// The columns of a row of a file of columns that are read.
     Values(Values),
-    /// The first row of a table, or the header of an export.
+    /// The first row of a table, which names the columns, and what separates cells.
+    Columns(Vec<u8>, u8),
+    /// The header of an export.
     Header(Vec<u8>),
     /// The beginning of a file that is not in UTF-8, or has a byte order mark: its charset, and the mark.
     Charset(&'static Encoding, Vec<u8>),
@@ -129,9 +131,11 @@ impl Raw {
                 Holds::Skipped(reason) => Err(reason.into()),
                 Holds::Nothing => Ok(Said::Nothing),
             },
-            Content::Header(_) | Content::Charset(..) | Content::Bracket(_) | Content::Piece(_) => {
-                Ok(Said::Nothing)
-            }
+            Content::Columns(..)
+            | Content::Header(_)
+            | Content::Charset(..)
+            | Content::Bracket(_)
+            | Content::Piece(_) => Ok(Said::Nothing),
             Content::Broken(why) => Err(Reason::Cut.because(why)),
         }
     }
@@ -140,7 +144,14 @@ impl Raw {
 impl Content {
     /// Whether it is a record, which has a number.
     pub fn is_record(&self) -> bool {
-        !matches!(self, Content::Header(_) | Content::Charset(..) | Content::Bracket(_) | Content::Piece(_))
+        !matches!(
+            self,
+            Content::Columns(..)
+                | Content::Header(_)
+                | Content::Charset(..)
+                | Content::Bracket(_)
+                | Content::Piece(_)
+        )
     }
 
     /// Whether it is a line of blanks.
@@ -148,11 +159,12 @@ impl Content {
         matches!(self, Content::Line(line) if line.iter().all(u8::is_ascii_whitespace))
     }
 
-    /// The bytes in a file in UTF-8; none of a row of Parquet.
+    /// The bytes in a file in UTF-8; none of a row of columns.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Content::Line(bytes) => bytes,
             Content::Text(bytes)
+            | Content::Columns(bytes, _)
             | Content::Header(bytes)
             | Content::Element(bytes)
             | Content::Charset(_, bytes)

@@ -26,8 +26,8 @@ pub enum Skipped {
     Record,
     /// A file whose name tells no format.
     Ending,
-    /// A Parquet file in an archive.
-    Parquet,
+    /// A file of columns in an archive.
+    Columns,
     /// An archive in an archive.
     Archive,
     /// A hard link.
@@ -66,7 +66,7 @@ impl fmt::Display for Skipped {
             Skipped::Bytes => "damaged, or in an unknown charset",
             Skipped::Record => "of an unknown kind of record",
             Skipped::Ending => "of no known format",
-            Skipped::Parquet => "Parquet in an archive",
+            Skipped::Columns => "Parquet or Arrow in an archive",
             Skipped::Archive => "an archive in an archive",
             Skipped::HardLink => "stored as a hard link",
             Skipped::SymbolicLink => "stored as a symbolic link",

@@ -113,6 +113,11 @@ impl<'a> Table<'a> {
         &self.header
     }
 
+    /// What separates cells.
+    pub(crate) fn delimiter(&self) -> u8 {
+        self.delimiter
+    }
+
     /// The names of the columns.
     pub fn names(&self) -> Vec<String> {
         self.names.iter().map(str::to_owned).collect()

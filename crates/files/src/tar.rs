@@ -65,7 +65,7 @@ impl Member {
 /// The format of a file in an archive: `named` by the user, or the one that its name tells.
 pub fn format_of(name: &Path, named: Option<Format>) -> Result<Format, Skipped> {
     match named.or_else(|| Format::named(name)) {
-        Some(Format::Parquet) => Err(Skipped::Parquet),
+        Some(format) if format.is_columnar() => Err(Skipped::Columns),
         Some(format) => Ok(format),
         None if is_tar(name) => Err(Skipped::Archive),
         None => Err(Skipped::Ending),

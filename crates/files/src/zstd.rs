@@ -145,6 +145,10 @@ mod tests {
         // An empty last block after a header with a window of 2 GiB, and of twice that.
         let header = |exponent: u8| [&MAGIC[..], &[0, exponent << 3, 1, 0, 0]].concat();
         assert_eq!(read(&header(21)).as_deref(), Ok(""));
+        // The same header, and a block with bytes as they are.
+        let text = "{\"text\":\"a\"}\n";
+        let block = [&header(21)[..6], &((text.len() as u32) << 3 | 1).to_le_bytes()[..3], text.as_bytes()];
+        assert_eq!(read(&block.concat()).as_deref(), Ok(text));
         let error = read(&header(22)).unwrap_err();
         assert_eq!(error, "not valid zstd data: its window is larger than 2 GiB");
         let error = Zstd::new(&header(21)[..], WINDOW_OF_PAGE).read_to_end(&mut Vec::new()).unwrap_err();

@@ -77,7 +77,7 @@ impl SignatureShape {
             return if is_equal { 0 } else { u32::from(self.cells) - self.shared(a, b) };
         }
         if size == 1 {
-            return a.iter().zip(b).map(|(a, b)| u32::from(a != b)).sum();
+            return differing(a, b);
         }
         a.chunks_exact(size).zip(b.chunks_exact(size)).map(|(a, b)| u32::from(a != b)).sum()
     }
@@ -132,6 +132,18 @@ impl SignatureShape {
 /// `1 - (1 - s^rows)^bands` (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
 pub fn share_caught(similarity: f64, bands: usize, rows: usize) -> f64 {
     1.0 - libm::pow(1.0 - libm::pow(similarity, rows as f64), bands as f64)
+}
+
+/// The number of bytes that differ, of at most 255. The counts of 32 places fit in a byte each, so that they
+/// are made side by side.
+fn differing(a: &[u8], b: &[u8]) -> u32 {
+    let (a, b) = (a.as_chunks::<32>(), b.as_chunks::<32>());
+    let mut counts = [0_u8; 32];
+    for (a, b) in a.0.iter().zip(b.0) {
+        counts.iter_mut().zip(a.iter().zip(b)).for_each(|(count, (a, b))| *count += u8::from(a != b));
+    }
+    let rest = a.1.iter().zip(b.1).filter(|(a, b)| a != b).count();
+    counts.into_iter().map(u32::from).sum::<u32>() + rest as u32
 }
 
 /// Whether a cell of a set holds no element.

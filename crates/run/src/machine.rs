@@ -22,6 +22,14 @@ pub fn memory_limit() -> Option<MemoryLimit> {
     limit_under(Path::new("/"))
 }
 
+/// The memory that this process can get without taking it from others: what the machine has left, and what
+/// the lowest limit leaves beside the memory that it has.
+pub fn free_memory() -> Option<u64> {
+    let left = kilobytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")?;
+    let limit = memory_limit()?.bytes.saturating_sub(resident_bytes()?);
+    Some(left.min(limit))
+}
+
 /// The name of the machine.
 pub fn host_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;

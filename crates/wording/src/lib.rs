@@ -80,6 +80,9 @@ pub fn of_zstd(name: &str, window: u32) -> String {
         "Dictionary mismatch" => {
             "it was compressed with a dictionary; decompress it with `zstd -d -D` and the dictionary"
         }
+        "Allocation error : not enough memory" => {
+            "its window takes more memory than there is, up to 2 GiB: compress it again without --long"
+        }
         "incomplete frame" => "it ends within a frame",
         "Frame requires too much memory for decoding" => {
             let (size, unit) = if window < 30 { (window - 20, "MiB") } else { (window - 30, "GiB") };

@@ -11,7 +11,9 @@ use serde::Deserialize;
 
 use super::super::Failure;
 use super::super::client::{Access, Server, block_on, collection_route};
+use super::index::Index;
 use super::inputs::Inputs;
+use super::weights::Weights;
 use crate::cli::at;
 use lookalike_files::Format;
 use lookalike_hash::CollectionName;
@@ -26,6 +28,8 @@ pub(super) struct Against {
     pub(super) names: Vec<String>,
     /// From this file on, lines are those that a server exports.
     pub(super) exported_from: usize,
+    /// Indexes that were made earlier.
+    pub(super) indexes: Vec<Index>,
     /// The collections, which are fetched into files at the beginning of a run.
     urls: Vec<String>,
 }
@@ -43,17 +47,31 @@ impl Against {
                 .iter()
                 .any(|start| path.as_os_str().as_encoded_bytes().starts_with(start.as_bytes()))
         };
-        let (urls, files): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.iter().partition(url);
+        let (urls, others): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.iter().partition(url);
+        let (of_index, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            others.into_iter().partition(|path| Index::is_at(path));
         let files: Vec<PathBuf> = files.into_iter().cloned().collect();
-        let inputs = if files.is_empty() { Inputs::default() } else { Inputs::of(&files, format) };
+        let mut inputs = if files.is_empty() { Inputs::default() } else { Inputs::of(&files, format) };
         let names: Vec<String> = inputs.files.iter().map(|input| input.shown.clone()).collect();
+        let mut indexes = Vec::new();
+        for path in of_index {
+            match Index::open(path) {
+                Ok(index) => indexes.push(index),
+                Err(error) => inputs.problems.push(error.message),
+            }
+        }
         let urls = urls.into_iter().map(|url| url.display().to_string()).collect();
-        Against { exported_from: names.len(), inputs, names, urls }
+        Against { exported_from: names.len(), inputs, names, indexes, urls }
     }
 
     /// Whether there are collections.
     pub(super) fn has_collections(&self) -> bool {
         !self.urls.is_empty()
+    }
+
+    /// The weights that the first index was made with.
+    pub(super) fn weights(&self) -> Option<Weights> {
+        Some(self.indexes.first()?.weights())
     }
 
     /// Fetches the collections into files of the folder.
@@ -72,6 +90,7 @@ impl Against {
             self.inputs.files.extend(inputs.files);
             self.names.extend(self.urls.iter().cloned());
         }
+        self.names.extend(self.indexes.iter().flat_map(|index| index.about.files.iter().cloned()));
         Ok(())
     }
 }

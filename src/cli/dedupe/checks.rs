@@ -12,8 +12,7 @@ use super::super::{Failure, tell};
 use super::inputs::{Input, Inputs};
 use super::reader::Reader;
 use super::record::Maker;
-use super::{DedupeArguments, estimate, folder, target};
-use lookalike_dedupe::Keep;
+use super::{DedupeArguments, about, estimate, folder, target};
 use lookalike_files::Format;
 use lookalike_wording::counted;
 
@@ -36,17 +35,24 @@ pub(super) fn check(
 ) -> Result<(), Failure> {
     let mut problems = [&inputs.problems[..], &against.problems].concat();
     problems.extend(of_passes(arguments, inputs));
-    let plain = Maker { keep: Keep::FIRST, needs_id: false, ..maker.clone() };
+    problems.extend(about::problems(arguments, inputs));
+    let plain = maker.of_against();
     for (files, maker) in [(&inputs.files, maker), (&against.files, &plain)] {
         problems.extend(of_records(files, maker, arguments.skip_invalid));
     }
     problems.extend(folder::problems(&arguments.output, &inputs.files, arguments.force));
+    problems.extend(arguments.upload.iter().flat_map(|to| to.problems(&inputs.files, arguments.force)));
     let is_input =
         |path: &Path| inputs.files.iter().chain(&against.files).any(|input| input.path.is_named(path));
     problems.extend(target::problems(&arguments.targets(), &arguments.output, &is_input, arguments.force));
     if problems.is_empty() {
         problems.extend(estimate::problem(arguments, inputs, against, maker));
     }
+    refuse(problems)
+}
+
+/// An error with all problems, if there are any.
+pub(super) fn refuse(mut problems: Vec<String>) -> Result<(), Failure> {
     if problems.len() > LISTED {
         let more = problems.len() - LISTED;
         problems.truncate(LISTED);
@@ -58,16 +64,6 @@ pub(super) fn check(
 /// Files that cannot be read as often as the rule needs, or have no fields.
 fn of_passes(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<String> {
     let mut problems = Vec::new();
-    if !arguments.is_streamed()
-        && let Some(input) = inputs.files.iter().find(|input| input.path.is_stream())
-    {
-        let name = if input.shown == "-" { "standard input" } else { &input.shown };
-        let what = match arguments.memory {
-            Some(_) => "and --memory needs two passes",
-            None => "so only --keep first without --clusters linked works",
-        };
-        problems.push(format!("{name} can be read only once, {what}: write it to a file first"));
-    }
     let field = arguments.keep.field().or(arguments.hash_field.as_deref());
     let text = inputs.files.iter().find(|input| input.format == Format::Text);
     if let (Some(field), Some(text)) = (field, text) {
@@ -78,7 +74,7 @@ fn of_passes(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<String> {
 
 /// Files of which the first records cannot be read. With `skips`, files in which none can be read are
 /// reported, and are no error.
-fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<String> {
+pub(super) fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut checked: Vec<Input> = Vec::new();
     for input in files.iter().filter(|input| !input.path.is_stream() && input.format != Format::Text) {

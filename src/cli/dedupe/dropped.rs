@@ -1,4 +1,4 @@
-//! The file of dropped documents: a JSON object per line, with the document that replaces each one.
+//! Files of JSON lines, such as that of dropped documents with the document that replaces each one.
 
 use std::fmt;
 use std::io::{BufWriter, Write};
@@ -44,19 +44,19 @@ pub(super) struct DroppedLine<'a> {
     pub(super) exact: bool,
 }
 
-/// The file of dropped documents.
-pub(super) struct Dropped {
+/// A file of JSON lines.
+pub(super) struct Lines {
     file: BufWriter<Target>,
     /// The line that is written.
     line: Vec<u8>,
 }
 
-impl Dropped {
-    pub(super) fn create(to: &Path) -> Result<Dropped, Failure> {
-        Ok(Dropped { file: BufWriter::with_capacity(1 << 20, Target::create(to)?), line: Vec::new() })
+impl Lines {
+    pub(super) fn create(to: &Path) -> Result<Lines, Failure> {
+        Ok(Lines { file: BufWriter::with_capacity(1 << 20, Target::create(to)?), line: Vec::new() })
     }
 
-    pub(super) fn write(&mut self, line: &DroppedLine) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, line: &impl Serialize) -> Result<(), Failure> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, line).map_err(|error| Failure::of(&error, 1))?;
         self.line.push(b'\n');

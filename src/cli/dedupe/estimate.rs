@@ -16,11 +16,12 @@ use super::super::Failure;
 use super::DedupeArguments;
 use super::folder::{parent, partial_of};
 use super::inputs::{Input, Inputs};
+use super::judged;
 use super::output::Sink;
 use super::reader::Reader;
 use super::record::{Maker, Raw};
-use super::run::FIXED_BYTES;
-use lookalike_files::{Counted, Format, Opens, Packing, parquet, shown};
+use super::run::{fixed_bytes, memory};
+use lookalike_files::{Counted, Format, Opens, Packing, columnar, shown};
 use lookalike_wording::counted;
 
 /// How long a dry run reads.
@@ -32,11 +33,17 @@ const PACKED: u64 = 32 << 20;
 /// The number of parts that are read of a long file, and the bytes of each.
 const PARTS: u64 = 256;
 const PART: u64 = 64 << 10;
+/// The bytes of the digest of an id, with the number of its record.
+const DIGEST: u64 = 12;
 /// The most records of a file whose ids are read.
 const IDS: u64 = 1_000;
 /// The bytes of the index and of the table of numbers for each kept document: for hashes of 64, 128 and 256
-/// bits, and for signatures (docs/performance.md).
-const INDEX_BYTES: [u64; 4] = [54, 183, 620, 1_240];
+/// bits, and for each band of a signature (docs/performance.md).
+const INDEX_BYTES: [u64; 3] = [46, 150, 360];
+const BAND_BYTES: u64 = 7;
+
+/// The bytes of a note of `--annotate`.
+const NOTE: f64 = 100.0;
 
 /// The contents of files, counted or estimated.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +56,8 @@ struct Estimate {
     output: f64,
     /// The bytes of all ids.
     ids: f64,
+    /// The bytes of the stored texts.
+    texts: f64,
 }
 
 /// The part of a file that was read.
@@ -63,6 +72,8 @@ struct Sample {
     after: u64,
     /// The bytes of the ids that were read, and their number.
     ids: (u64, u64),
+    /// The bytes of the texts of these records as they are stored, and of the records.
+    texts: (u64, u64),
     is_whole: bool,
 }
 
@@ -93,6 +104,7 @@ impl Estimator<'_> {
             sum.read += own.read;
             sum.output += own.output;
             sum.ids += own.ids;
+            sum.texts += own.texts;
             at += count;
         }
         sum
@@ -110,7 +122,8 @@ impl Estimator<'_> {
             None => bytes as f64,
         };
         if first.format == Format::Text && first.packing == Packing::None && first.member.is_none() {
-            return Estimate { documents: 1.0, counted: 1, read: bytes, output, ids: 0.0 };
+            let texts = if self.maker.gives_texts { output } else { 0.0 };
+            return Estimate { documents: 1.0, counted: 1, read: bytes, output, ids: 0.0, texts };
         }
         let limit = self.time.mul_f64(self.before as f64 / self.all.max(1) as f64);
         let reader =
@@ -119,9 +132,13 @@ impl Estimator<'_> {
         let passed = if sample.is_whole { bytes } else { reader.passed.load(Ordering::Relaxed).min(bytes) };
         let share = bytes as f64 / passed.max(1) as f64;
         let documents = match first.format {
-            Format::Parquet => parquet::count(&first.path).unwrap_or_default() as f64,
+            format if format.is_columnar() => columnar::count(&first.path, format).unwrap_or_default() as f64,
             _ if sample.is_whole => sample.records as f64,
-            _ if first.packing == Packing::None && first.member.is_none() => {
+            // Parts of an object are many requests.
+            _ if first.packing == Packing::None
+                && first.member.is_none()
+                && first.path.as_object().is_none() =>
+            {
                 let marks = marks(first, &self.mark(first).0).unwrap_or_default();
                 marks * sample.records as f64 / sample.marks.max(1) as f64
             }
@@ -129,23 +146,27 @@ impl Estimator<'_> {
         };
         let is_packed = first.member.is_none() && first.packing != Packing::None;
         let output = match first.format {
-            Format::Parquet => parquet::copied_bytes(&first.path).map_or(output, |bytes| bytes as f64),
+            format if format.is_columnar() => {
+                columnar::copied_bytes(&first.path, format).map_or(output, |bytes| bytes as f64)
+            }
             _ if is_packed && sample.before > 0 => {
                 sample.after as f64 / sample.before as f64 * sample.bytes as f64 * share
             }
             _ => output,
         };
         let ids = sample.ids.0 as f64 / sample.ids.1.max(1) as f64 * documents;
-        let counted = if first.format == Format::Parquet { documents as u64 } else { sample.records };
-        let read = if first.format == Format::Parquet { bytes } else { passed };
-        Estimate { documents, counted, read, output, ids }
+        let counted = if first.format.is_columnar() { documents as u64 } else { sample.records };
+        let read = if first.format.is_columnar() { bytes } else { passed };
+        let of_texts = sample.texts.0 as f64 / sample.texts.1.max(1) as f64;
+        let texts = of_texts * sample.bytes as f64 * share;
+        Estimate { documents, counted, read, output, ids, texts }
     }
 
     fn sample(&mut self, reader: &Reader, first: &Input, limit: Duration) -> Sample {
         let mut sample = Sample::default();
         let (mark, own) = self.mark(first);
         let is_packed = first.packing != Packing::None && first.member.is_none();
-        let (after, mut before) = (Arc::default(), 0);
+        let (after, mut before, mut texts) = (Arc::default(), 0, String::new());
         let mut sink = Sink::new(Counted(io::sink(), Arc::clone(&after)), first.packing);
         let stop = || Failure::new(String::new());
         let read = reader.each_raw(|raw, about| {
@@ -159,16 +180,19 @@ impl Estimator<'_> {
                 sink.record(&raw).map_err(Failure::from)?;
             }
             if sample.ids.1 < IDS && is_record {
-                let id = self.maker.make(&raw, about, true).id;
-                sample.ids.0 += id.map_or(0, |id| id.len() as u64);
+                let made = self.maker.make(&raw, about, true);
+                sample.ids.0 += made.id.map_or(0, |id| id.len() as u64 + DIGEST);
                 sample.ids.1 += 1;
+                texts.push_str(&made.text.unwrap_or_default());
+                sample.texts.1 += bytes_of(&raw).len() as u64;
             }
             let is_in_time = !is_record || sample.records % 64 != 0 || self.start.elapsed() < limit;
-            let is_enough = first.format == Format::Parquet && sample.records >= IDS;
+            let is_enough = first.format.is_columnar() && sample.records >= IDS;
             if is_in_time && !is_enough { Ok(()) } else { Err(stop()) }
         });
         sample.is_whole = read.is_ok();
         let _ = sink.finish();
+        sample.texts.0 = judged::stored_bytes(&texts);
         (sample.before, sample.after) = (before, after.load(Ordering::Relaxed));
         sample
     }
@@ -237,24 +261,31 @@ impl Needs {
         let of_against = Estimator::of(&against.files, maker, time);
         let documents = of_inputs.documents + of_against.documents;
         let sizes = maker.sizes;
-        let index = match (sizes.signature, sizes.hash) {
-            (0, 8) => INDEX_BYTES[0],
-            (0, 16) => INDEX_BYTES[1],
-            (0, _) => INDEX_BYTES[2],
-            _ => INDEX_BYTES[3],
+        let index = match (maker.profile.signatures(), sizes.hash) {
+            (Some(shape), _) => u64::from(shape.bands) * BAND_BYTES,
+            (None, 8) => INDEX_BYTES[0],
+            (None, 16) => INDEX_BYTES[1],
+            (None, _) => INDEX_BYTES[2],
         };
-        // Two passes hold a kind, a key, a decision and a place in the order for each document.
-        let of_order = if arguments.is_streamed() { 0 } else { FIXED_BYTES };
-        let print = (sizes.hash + sizes.signature + sizes.sketch) as u64;
-        let memory = documents * (print + index + of_order) as f64;
+        let compared = if sizes.signature > 0 { sizes.signature } else { sizes.hash };
+        // A kept document has a name of four bytes.
+        let held = documents * ((compared + sizes.sketch + 4) as u64 + index) as f64;
+        let of_order = documents * fixed_bytes(arguments) as f64;
+        let is_streamed = arguments.is_streamed() && held <= memory(arguments) as f64;
+        let memory =
+            if is_streamed { held } else { of_order + held.min(memory(arguments) as f64 - of_order) };
+        let notes = if arguments.about.annotate { of_inputs.documents * NOTE } else { 0.0 };
         // The print, the name, and where the name ends.
-        let working = documents * (sizes.record() + 13 + 8) as f64 + of_inputs.ids + of_against.ids;
+        let of_names = documents * (sizes.record() + 13 + 8) as f64 + of_inputs.ids + of_against.ids;
+        let working = of_names + of_inputs.texts + of_against.texts;
+        // Texts that are compared once more, at most all of them.
+        let texts = if arguments.about.reads_again() { of_inputs.output + of_against.output } else { 0.0 };
         let manifest = serde_json::to_string(&inputs.states()).map_or(0, |text| text.len());
         Needs {
             of_inputs,
             memory: memory as u64,
-            output: of_inputs.output as u64,
-            working: working as u64 + manifest as u64,
+            output: (of_inputs.output + notes) as u64,
+            working: (working + texts) as u64 + manifest as u64,
         }
     }
 }
@@ -340,6 +371,8 @@ mod tests {
             text_field: "text".to_owned(),
             id_field: "id".to_owned(),
             needs_id: false,
+            is_annotated: false,
+            source_field: None,
             hash_field: None,
             hash_form: None,
             is_page: false,
@@ -348,6 +381,7 @@ mod tests {
             is_exported: false,
             sizes: Maker::sizes(profile, false),
             weights: None,
+            gives_texts: false,
         }
     }
 

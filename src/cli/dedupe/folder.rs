@@ -23,8 +23,23 @@ const MARK: &str = "lookalike dedupe";
 const LOCK: &str = "lock";
 /// The output of this run, and that of an earlier one which it replaces.
 const FOLDERS: [&str; 2] = ["output", "replaced"];
-/// The working files, besides those of `--against`.
-const FILES: [&str; 7] = [LOCK, "manifest.json", "prints", "against-prints", "names", "names-ends", "member"];
+/// The working files, besides those of `--against` and of pipes.
+const FILES: [&str; 14] = [
+    LOCK,
+    "manifest.json",
+    "prints",
+    "against-prints",
+    "names",
+    "names-ends",
+    "names-digests",
+    "judged",
+    "member",
+    "sources",
+    "pairs",
+    "texts",
+    "texts-ends",
+    "notes",
+];
 
 /// The folder of a run.
 pub(super) struct Folder {
@@ -157,7 +172,8 @@ fn not_made_here(to: &Path) -> Result<(), String> {
 /// Whether a name is that of a working file.
 fn is_work(name: &str) -> bool {
     let of_against = name.strip_prefix("against-").and_then(|rest| rest.strip_suffix(".jsonl"));
-    FILES.contains(&name) || of_against.is_some_and(|number| number.parse::<u32>().is_ok())
+    let number = of_against.or_else(|| name.strip_prefix("piped-"));
+    FILES.contains(&name) || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 fn each_file(folder: &Path, each: &mut dyn FnMut(&Path)) -> io::Result<()> {
@@ -254,6 +270,17 @@ impl Folder {
         if old.exists() {
             remove_output(&old, inputs).map_err(|error| at(&old, &error))?;
         }
+        self.remove_partial()
+    }
+
+    /// Removes everything, after the output is somewhere else.
+    pub(super) fn remove(self) -> Result<(), Failure> {
+        let output = self.partial.join("output");
+        fs::remove_dir_all(&output).map_err(|error| at(&output, &error))?;
+        self.remove_partial()
+    }
+
+    fn remove_partial(self) -> Result<(), Failure> {
         self.remove_work().map_err(|error| at(&self.partial, &error))?;
         if fs::remove_dir(&self.partial).is_err() {
             let partial = shown(&self.partial);

@@ -176,14 +176,15 @@ impl Inputs {
 impl Input {
     fn new(listed: &Listed, format: Option<Format>) -> Result<Input, Failure> {
         let path = listed.path.clone();
-        if path.is_stream() && format.or_else(|| Format::named(&path)) == Some(Format::Parquet) {
+        if path.is_stream() && format.or_else(|| Format::named(&path)).is_some_and(Format::is_columnar) {
             return Err(Failure::new(format!(
-                "{}: Parquet cannot be read from standard input or a pipe, because its end comes first",
+                "{}: Parquet and Arrow cannot be read from standard input or a pipe, because their end \
+                 comes first",
                 shown(&path)
             )));
         }
         let format = Format::of_file(&path, format);
-        let packing = if format == Format::Parquet { Packing::None } else { Packing::of_file(&path) };
+        let packing = if format.is_columnar() { Packing::None } else { Packing::of_file(&path) };
         let (shown, bytes, file) = (shown(&path), listed.bytes, path.state());
         Ok(Input {
             argument: listed.argument.clone(),
@@ -211,6 +212,11 @@ impl Input {
             member: Some(member.clone()),
         }
     }
+}
+
+/// Checks that files are as they were when they were listed.
+pub(super) fn unchanged(files: &[Input]) -> Result<(), Failure> {
+    files.iter().try_for_each(|input| Ok(input.path.check()?))
 }
 
 /// The place of a file in the output.

@@ -5,23 +5,37 @@
 //! Errors that can be foreseen are found before the work (`checks`). The prints of an interrupted run are
 //! used again (`spool`).
 
+mod about;
 mod against;
+mod annotate;
 mod checks;
 mod dropped;
 mod estimate;
+mod evidence;
 mod folder;
+mod index;
 mod inputs;
+mod judged;
+mod kept_ids;
 mod manifest;
 mod output;
+mod page;
+mod pairs;
+mod passage;
+mod piped;
 mod progress;
 mod reader;
 mod record;
 mod remarks;
 mod report;
+mod review;
 mod run;
+mod sources;
 mod spool;
 mod summary;
 mod target;
+mod texts;
+mod upload;
 mod weights;
 
 use std::path::{Path, PathBuf};
@@ -32,23 +46,27 @@ use encoding_rs::Encoding;
 use super::client::Access;
 use super::fingerprint::{OfPage, profile};
 use super::{Failure, tell};
+use about::About;
 use against::Against;
 use inputs::Inputs;
-use lookalike_dedupe::{Groups, Keep, Radius, RadiusError};
-use lookalike_files::{Format, charset};
+use lookalike_dedupe::{Exact, Groups, Keep, Radius, RadiusError};
+use lookalike_files::{Format, charset, shown};
 use lookalike_hash::{HashForm, KeepRule};
+use lookalike_remote::is_address;
 use lookalike_text::fingerprint::Profile;
 use record::Maker;
+use upload::Upload;
 use weights::Weights;
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct DedupeArguments {
-    /// Files and folders of documents: JSON lines, JSON arrays, CSV, TSV, text, WARC, WET, Parquet; .gz and
-    /// .zst; tar archives; patterns; - is standard input
+    /// Files and folders of documents: JSON lines, JSON arrays, CSV, TSV, text, WARC, WET, Parquet, Arrow;
+    /// .gz and .zst; tar archives; patterns; s3://, gs://, az://, https:// and hf:// addresses; - is
+    /// standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
-    /// Folder for the output; it has one file for each input file
+    /// Folder for the output, or an s3://, gs:// or az:// address; it has one file for each input file
     #[arg(long, short, value_name = "FOLDER")]
     output: PathBuf,
     /// File for the dropped documents: one JSON object per line, with the document that replaces each one
@@ -69,6 +87,8 @@ pub(super) struct DedupeArguments {
     /// (http://HOST:PORT/collections/NAME); may be given several times
     #[arg(long, value_name = "INPUT")]
     against: Vec<PathBuf>,
+    #[command(flatten)]
+    about: About,
     #[command(flatten)]
     access: Access,
     /// Profile, with or without version
@@ -101,7 +121,8 @@ pub(super) struct DedupeArguments {
     /// Charset of JSON lines, tables and texts, such as gbk; by default UTF-8, else a detected one
     #[arg(long, value_name = "CHARSET", value_parser = charset)]
     charset: Option<&'static Encoding>,
-    /// Field or column with the text
+    /// Field or column with the text; a.b is the field b of the object a, a[].b are those of all elements of
+    /// the array a
     #[arg(long, default_value = "text", value_name = "FIELD")]
     text_field: String,
     /// Field or column with the id, which every document must then have; by default "id" if there is one
@@ -123,19 +144,22 @@ pub(super) struct DedupeArguments {
     /// Leave out records that cannot be read, instead of ending without output
     #[arg(long)]
     skip_invalid: bool,
-    /// Replace output of an earlier run
+    /// Replace output of an earlier run; write output although a source loses more than --max-loss
     #[arg(long)]
     force: bool,
     /// Estimate documents, memory and disk space from the beginnings of the files; writes nothing
     #[arg(long)]
     dry_run: bool,
-    /// Memory for the prints and the index of kept documents, such as 512MiB; the files are then read twice,
-    /// and the documents are decided in rounds
+    /// Memory for the prints and the index of kept documents, such as 512MiB; by default half of what is
+    /// free. What does not fit is decided in rounds, after a second reading. The result is the same
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
     /// Threads; by default one for each processor
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+    /// The place of the output in a store; `output` is then the name of the working folder.
+    #[arg(skip)]
+    upload: Option<Upload>,
 }
 
 /// [`Groups`] as the user names them.
@@ -154,7 +178,16 @@ impl From<Clusters> for Groups {
     }
 }
 
-pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
+pub(super) use run::index::{IndexArguments, run as run_index};
+
+pub(super) fn run(mut arguments: DedupeArguments) -> Result<(), Failure> {
+    if let Some((upload, folder)) = Upload::of(&arguments.output)? {
+        (arguments.upload, arguments.output) = (Some(upload), folder);
+    }
+    let arguments = &arguments;
+    if let Some((option, path)) = arguments.targets().iter().find(|(_, path)| is_address(&shown(path))) {
+        return Err(Failure::new(format!("{option} {} is no path: name a file here", shown(path))));
+    }
     let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
     let radius = radius(arguments)?;
     distance(radius, profile, false)?;
@@ -175,26 +208,12 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
     if arguments.hash_field.is_some() && arguments.keep == Keep::By(KeepRule::Longest) {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }
-    let inputs = Inputs::of(&arguments.inputs, arguments.format);
+    let mut inputs = Inputs::of(&arguments.inputs, arguments.format);
     let mut against = Against::of(&arguments.against, arguments.format);
     for files in [&inputs, &against.inputs] {
         files.passed_over().iter().chain(&files.notes).for_each(|note| tell(note));
     }
-    let maker = Maker {
-        profile,
-        keep: arguments.keep.clone(),
-        text_field: arguments.text_field.clone(),
-        id_field: arguments.id_field.clone().unwrap_or_else(|| "id".to_owned()),
-        needs_id: arguments.id_field.is_some(),
-        hash_field: arguments.hash_field.clone(),
-        hash_form: arguments.hash_format,
-        is_page: arguments.html,
-        page: arguments.page.into(),
-        charset: arguments.charset,
-        is_exported: false,
-        sizes: Maker::sizes(profile, arguments.check.is_some()),
-        weights: None,
-    };
+    let maker = Maker::of(arguments, profile, Exact::of(profile, radius, false).is_some());
     checks::check(arguments, &inputs, &against.inputs, &maker)?;
     if arguments.dry_run {
         return estimate::print(arguments, &inputs, &against.inputs, &maker);
@@ -205,7 +224,10 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
              common, and only one document of a chain is kept",
         );
     }
-    run::run(arguments, &inputs, &mut against, maker, radius)
+    if arguments.about.annotate {
+        tell("--annotate drops nothing: the counts are those of a run without it");
+    }
+    run::run(arguments, &mut inputs, &mut against, maker, radius)
 }
 
 impl DedupeArguments {
@@ -216,12 +238,37 @@ impl DedupeArguments {
             ("--report", &self.report),
             ("--save-weights", &self.save_weights),
         ];
-        targets.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?))).collect()
+        let targets = targets.into_iter().map(|(option, path)| (option, path.as_deref()));
+        targets.chain(self.about.targets()).filter_map(|(option, path)| Some((option, path?))).collect()
     }
 
-    /// Whether one pass is enough: each record is decided and written as soon as it is read.
+    /// Whether each record can be decided and written as soon as it is read.
     fn is_streamed(&self) -> bool {
-        self.keep == Keep::FIRST && self.clusters == Clusters::Greedy && self.memory.is_none()
+        self.keep == Keep::FIRST && self.clusters == Clusters::Greedy
+    }
+}
+
+impl Maker {
+    /// What makes documents as the options say. There are no weights yet.
+    fn of(arguments: &DedupeArguments, profile: &'static Profile, gives_texts: bool) -> Maker {
+        Maker {
+            profile,
+            keep: arguments.keep.clone(),
+            text_field: arguments.text_field.clone(),
+            id_field: arguments.id_field.clone().unwrap_or_else(|| "id".to_owned()),
+            needs_id: arguments.id_field.is_some() || arguments.about.keep_ids.is_some(),
+            is_annotated: arguments.about.annotate,
+            source_field: arguments.about.source_field.clone(),
+            hash_field: arguments.hash_field.clone(),
+            hash_form: arguments.hash_format,
+            is_page: arguments.html,
+            page: arguments.page.into(),
+            charset: arguments.charset,
+            is_exported: false,
+            sizes: Maker::sizes(profile, arguments.check.is_some()),
+            weights: None,
+            gives_texts,
+        }
     }
 }
 

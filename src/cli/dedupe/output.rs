@@ -14,10 +14,12 @@ use flate2::write::GzEncoder;
 use zstd::bulk::Compressor;
 
 use super::super::Failure;
+use super::annotate::{self, Note, Notes, SCHEMA};
 use super::inputs::Input;
 use super::record::{Content, Raw};
 use crate::cli::at;
-use lookalike_files::{Format, Packing, ascii_in, parquet};
+use lookalike_files::parquet::Added;
+use lookalike_files::{Format, Packing, ascii_in, columnar, wrong};
 
 /// The bytes of a zstd frame before compression.
 const FRAME: usize = 4 << 20;
@@ -32,14 +34,18 @@ pub(super) struct Outputs<'a> {
     open: Option<(u32, Sink)>,
     /// The archive that is written, and its place in the output.
     archive: Option<(&'a Path, tar::Builder<Sink>)>,
-    /// The rows of a Parquet file that are kept, and the number of its input: the file is written when all
+    /// The rows of a file of columns that are kept, and the number of its input: the file is written when all
     /// are known, from a second reading.
     rows: Option<(u32, Vec<bool>)>,
+    /// The notes on these rows.
+    notes: Option<Notes>,
+    /// Whether documents get notes.
+    is_annotated: bool,
 }
 
 impl<'a> Outputs<'a> {
-    pub(super) fn new(folder: PathBuf, inputs: &'a [Input]) -> Outputs<'a> {
-        Outputs { folder, inputs, open: None, archive: None, rows: None }
+    pub(super) fn new(folder: PathBuf, inputs: &'a [Input], is_annotated: bool) -> Outputs<'a> {
+        Outputs { folder, inputs, open: None, archive: None, rows: None, notes: None, is_annotated }
     }
 
     /// Writes the header of a table or a record that is kept.
@@ -55,6 +61,19 @@ impl<'a> Outputs<'a> {
         written.map_err(|error| self.failed(file, &error))
     }
 
+    /// Writes a document with a note on it.
+    pub(super) fn annotate(&mut self, raw: &Raw, note: &Note) -> Result<(), Failure> {
+        let file = raw.file;
+        let written = if matches!(raw.content, Content::Values(_)) {
+            self.write(raw)?;
+            let path = self.folder.with_file_name("notes");
+            Notes::push(&mut self.notes, &path, note)
+        } else {
+            self.sink(file)?.annotated(raw, note)
+        };
+        written.map_err(|error| self.failed(file, &error))
+    }
+
     /// Starts the file of an input, so that it exists even if nothing of it is kept. A file that is one text
     /// exists only if the text is kept.
     pub(super) fn start(&mut self, file: u32) -> Result<(), Failure> {
@@ -63,7 +82,7 @@ impl<'a> Outputs<'a> {
         }
         match self.inputs[file as usize].format {
             Format::Text => Ok(()),
-            Format::Parquet => self.rows_of(file).map(|_| ()),
+            format if format.is_columnar() => self.rows_of(file).map(|_| ()),
             _ => self.sink(file).map(|_| ()),
         }
     }
@@ -81,7 +100,14 @@ impl<'a> Outputs<'a> {
         }
         if let Some((file, rows)) = self.rows.take() {
             let to = self.create(file)?;
-            let written = parquet::copy(&self.inputs[file as usize].path, to, &rows);
+            let Input { path, format, .. } = &self.inputs[file as usize];
+            let written = match self.notes.take() {
+                None => columnar::copy(path, *format, to, &rows, None),
+                Some(notes) => notes.finish().and_then(|mut notes| {
+                    let added = Added { schema: SCHEMA, next: &mut || notes.next() };
+                    columnar::copy(path, *format, to, &rows, Some(added))
+                }),
+            };
             written.map_err(|error| self.failed(file, &error))?;
         }
         Ok(())
@@ -120,7 +146,7 @@ impl<'a> Outputs<'a> {
         written.map_err(|error| at(&self.folder.join(to), &error))
     }
 
-    /// The rows of a Parquet file that are kept so far.
+    /// The rows of a file of columns that are kept so far.
     fn rows_of(&mut self, file: u32) -> Result<&mut Vec<bool>, Failure> {
         if self.rows.as_ref().is_none_or(|(open, _)| *open != file) {
             self.finish_file()?;
@@ -145,8 +171,8 @@ impl<'a> Outputs<'a> {
     fn sink(&mut self, file: u32) -> Result<&mut Sink, Failure> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != file) {
             self.finish_file()?;
-            self.open =
-                Some((file, Sink::new(buffered(self.create(file)?), self.inputs[file as usize].packing)));
+            let sink = Sink::new(buffered(self.create(file)?), self.inputs[file as usize].packing);
+            self.open = Some((file, Sink { is_annotated: self.is_annotated, ..sink }));
         }
         let (_, sink) = self.open.as_mut().expect("it was opened");
         Ok(sink)
@@ -184,6 +210,9 @@ pub(super) struct Sink<W: Write = BufWriter<File>> {
     row_end: &'static [u8],
     /// In an array, after the bracket that opens it: whether an element was written.
     has_element: Option<bool>,
+    is_annotated: bool,
+    /// What separates the cells of a table.
+    delimiter: u8,
 }
 
 impl<W: Write> Sink<W> {
@@ -199,6 +228,8 @@ impl<W: Write> Sink<W> {
             encoding: UTF_8,
             row_end: b"\n",
             has_element: None,
+            is_annotated: false,
+            delimiter: b',',
         }
     }
 
@@ -210,11 +241,30 @@ impl<W: Write> Sink<W> {
             Content::Element(element) => self.element(raw.original.as_deref().unwrap_or(element)),
             Content::Bracket(bytes) => self.bracket(bytes),
             Content::Row(row) => self.row(&row.raw),
-            Content::Header(header) => self.header(header),
+            Content::Columns(header, delimiter) => {
+                self.delimiter = *delimiter;
+                self.header(header, self.is_annotated)
+            }
+            Content::Header(header) => self.header(header, false),
             Content::Text(bytes) => self.lines(&[bytes]),
             Content::Record(record) => self.piece(record.bytes(), record.is_whole()),
             Content::Piece(piece) => self.piece(&piece.bytes, piece.is_last),
             Content::Values(_) | Content::Broken(_) => Ok(()),
+        }
+    }
+
+    /// Writes a document with a note on it.
+    fn annotated(&mut self, raw: &Raw, note: &Note) -> io::Result<()> {
+        let object = |object: &[u8]| annotate::object(object, self.encoding, note);
+        match &raw.content {
+            Content::Line(line) => self.line(&object(raw.original.as_deref().unwrap_or(line))?),
+            Content::Element(element) => self.element(&object(raw.original.as_deref().unwrap_or(element))?),
+            Content::Row(row) => {
+                let cells = note.cells();
+                let cells = cells.each_ref().map(|cell| &**cell);
+                self.row(&annotate::row(&row.raw, self.encoding, self.delimiter, cells)?)
+            }
+            _ => Err(wrong("--annotate: this format has no fields")),
         }
     }
 
@@ -240,13 +290,15 @@ impl<W: Write> Sink<W> {
     }
 
     /// Writes the first row of a table, whose line break the others get, or the header of an export.
-    fn header(&mut self, mut header: &[u8]) -> io::Result<()> {
+    fn header(&mut self, mut header: &[u8], has_notes: bool) -> io::Result<()> {
         let (line_feed, carriage_return) = (self.ascii(b"\n"), self.ascii(b"\r"));
         loop {
             if let Some(rest) = header.strip_suffix(&line_feed[..]) {
                 header = rest;
             } else if let Some(rest) = header.strip_suffix(&carriage_return[..]) {
                 (header, self.row_end) = (rest, b"\r\n");
+            } else if has_notes {
+                return self.row(&annotate::row(header, self.encoding, self.delimiter, annotate::FIELDS)?);
             } else {
                 return self.row(header);
             }

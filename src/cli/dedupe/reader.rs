@@ -20,8 +20,7 @@ use super::super::Failure;
 use super::inputs::Input;
 use super::record::{Content, Made, Maker, Raw};
 use lookalike_files::{
-    About, Cut, Event, Format, Places, Reading, broken, check_columns, counted, each_file, unpack, unpacked,
-    wrong,
+    About, Cut, Event, Places, Reading, broken, check_columns, counted, each_file, unpack, unpacked, wrong,
 };
 
 /// The approximate number of records and of bytes in a batch. The lines of a block are one batch.
@@ -242,7 +241,7 @@ impl Reader<'_> {
         let wants = self.maker;
         let mut cut = Cut { file, format: input.format, wants, line: &mut line, each: &mut each };
         let read = read.and_then(|read| match read {
-            _ if input.format == Format::Parquet => {
+            _ if input.format.is_columnar() => {
                 cut.rows(&input.path)?;
                 let passed = if is_wanted.get() { input.state.bytes } else { 0 };
                 self.passed.fetch_add(passed, Ordering::Relaxed);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use encoding_rs::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::annotate::check_names;
 use super::reader::BATCH_BYTES;
 use super::remarks::Remarks;
 use super::spool::{Kind, Sizes, Stored};
@@ -23,8 +24,12 @@ use lookalike_text::{PageText, page_text};
 /// The result of making a document of a record.
 pub(super) struct Made {
     pub(super) id: Option<String>,
+    /// The value of the field that names its source.
+    pub(super) source: Option<String>,
     /// The facts to store about it; `None` if an earlier run has stored them.
     pub(super) stored: Option<Stored>,
+    /// The text that is compared, if the run wants it.
+    pub(super) text: Option<String>,
     /// Why it is not read.
     pub(super) unread: Option<Unread>,
 }
@@ -37,11 +42,13 @@ struct Document<'a> {
     is_page: bool,
     print: Option<Print>,
     key: Option<String>,
+    source: Option<String>,
     remarks: Remarks,
 }
 
 /// Makes documents of records.
 #[derive(Clone)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of the run")]
 pub(super) struct Maker {
     pub(super) profile: &'static Profile,
     pub(super) keep: Keep,
@@ -49,6 +56,9 @@ pub(super) struct Maker {
     pub(super) id_field: String,
     /// Whether the id field was named by the user, so that every document must have it.
     pub(super) needs_id: bool,
+    /// Whether documents are written with notes.
+    pub(super) is_annotated: bool,
+    pub(super) source_field: Option<String>,
     pub(super) hash_field: Option<String>,
     /// The form of these hashes; `None` for all that need no name.
     pub(super) hash_form: Option<HashForm>,
@@ -62,6 +72,8 @@ pub(super) struct Maker {
     pub(super) sizes: Sizes,
     /// The weights of the features of signatures, if they have any.
     pub(super) weights: Option<Arc<Frequencies>>,
+    /// Whether the run wants the texts.
+    pub(super) gives_texts: bool,
 }
 
 impl Maker {
@@ -79,15 +91,20 @@ impl Maker {
         let without_print = |kind: Kind, unread: Option<Unread>| {
             let (remarks, print) = (Remarks::default(), self.sizes.blank());
             let stored = Stored { kind, key: 0, digest: 0, remarks, print };
-            Made { id: None, stored: Some(stored), unread }
+            Made { id: None, source: None, stored: Some(stored), text: None, unread }
         };
         match self.document(raw, about) {
             Ok(Some(document)) if is_known => {
                 let unread = self.key(&document, "").err();
-                Made { id: document.id, stored: None, unread }
+                let text = document.text.as_ref().filter(|_| self.gives_texts);
+                let text = text.map(|text| self.compared(text, document.is_page).into_owned());
+                Made { id: document.id, source: document.source, stored: None, text, unread }
             }
             Ok(Some(document)) => match self.stored(&document) {
-                Ok(stored) => Made { id: document.id, stored: Some(stored), unread: None },
+                Ok((stored, text)) => {
+                    let (id, source) = (document.id, document.source);
+                    Made { id, source, stored: Some(stored), text, unread: None }
+                }
                 Err(unread) => Made { id: document.id, ..without_print(Kind::Invalid, Some(unread)) },
             },
             Ok(None) => without_print(Kind::Other, None),
@@ -105,6 +122,7 @@ impl Maker {
             is_page: self.is_page,
             print: None,
             key: None,
+            source: None,
             remarks: Remarks::default(),
         };
         let remarks = said.doubtful_charset(about).map(|charset| Remarks::of(&charset)).unwrap_or_default();
@@ -116,18 +134,25 @@ impl Maker {
             Said::Capture(record, field, content) => {
                 let key = self.keep.field().map(|name| header(record, name)).transpose()?;
                 let id = Some(record.target().to_owned()).filter(|target| !target.is_empty());
-                Ok(Some(Document { id, key, is_page: field == "html", ..of(content.text) }))
+                let source = self.source_field.as_ref().map(|name| header(record, name)).transpose()?;
+                Ok(Some(Document { id, key, source, is_page: field == "html", ..of(content.text) }))
             }
         };
         document.map(|document| document.map(|document| Document { remarks, ..document }))
     }
 
     fn of_fields<'a>(&self, fields: &Fields<'a>) -> Result<Document<'a>, Unread> {
+        if self.is_annotated {
+            check_names(fields.what, fields.names())?;
+        }
         let id = fields.id(&self.id_field, self.needs_id)?;
         let key =
             self.keep.field().map(|name| fields.needed(name, "--keep").map(Value::plain)).transpose()?;
+        let source = self.source_field.as_ref();
+        let source =
+            source.map(|name| fields.needed(name, "--source-field").map(Value::plain)).transpose()?;
         let (is_page, remarks) = (self.is_page, Remarks::default());
-        let document = Document { id, text: None, is_page, print: None, key, remarks };
+        let document = Document { id, text: None, is_page, print: None, key, source, remarks };
         let Some(name) = &self.hash_field else {
             let text = fields.text(&self.text_field, "--text-field")?;
             return Ok(Document { text: Some(text), ..document });
@@ -145,7 +170,7 @@ impl Maker {
         let value = |name: &str| fields.get(name).map(Value::plain);
         let text = value("text").map(Cow::Owned);
         let (id, remarks) = (value("id"), Remarks::default());
-        let document = Document { id, text, is_page: false, print: None, key: None, remarks };
+        let document = Document { id, text, is_page: false, print: None, key: None, source: None, remarks };
         if document.text.is_some() {
             return Ok(document);
         }
@@ -186,7 +211,8 @@ impl Maker {
         self.keep.key(document.key.as_deref(), text).map_err(|why| Reason::Value.because(why))
     }
 
-    fn stored(&self, document: &Document<'_>) -> Result<Stored, Unread> {
+    /// What is stored about a document, and its text if the run wants it.
+    fn stored(&self, document: &Document<'_>) -> Result<(Stored, Option<String>), Unread> {
         let text = document.text.as_deref().unwrap_or_default();
         let page = document.is_page.then(|| page_text(text, self.page));
         let (mut remarks, mut is_little, mut digest) = (document.remarks, false, xxh3_64(text.as_bytes()));
@@ -199,7 +225,7 @@ impl Maker {
         let key = self.key(document, &text)?;
         if let Some(print) = document.print.clone() {
             let (kind, digest) = (Kind::Document, print.hash.low());
-            return Ok(Stored { kind, key, digest, remarks, print });
+            return Ok((Stored { kind, key, digest, remarks, print }, None));
         }
         let (profile, weights) = (self.profile, self.weights.as_deref());
         let (made, print) = Printer { profile, weights, is_checked: self.sizes.sketch > 0 }.print(&text);
@@ -215,18 +241,30 @@ impl Maker {
             Kind::Document => print,
             _ => self.sizes.blank(),
         };
-        Ok(Stored { kind, key, digest, remarks, print })
+        let given = self.gives_texts.then(|| text.into_owned());
+        Ok((Stored { kind, key, digest, remarks, print }, given))
+    }
+
+    /// The text that is compared.
+    fn compared<'a>(&self, text: &'a str, is_page: bool) -> Cow<'a, str> {
+        if is_page { page_text(text, self.page).text.into() } else { text.into() }
+    }
+
+    /// The text of a record that is compared; `None` if it has none.
+    pub(super) fn text<'a>(&self, raw: &'a Raw, about: &'a About) -> Option<Cow<'a, str>> {
+        let Document { text, is_page, .. } = self.document(raw, about).ok()??;
+        let text = text?;
+        Some(if is_page { page_text(&text, self.page).text.into() } else { text })
     }
 
     /// The features of a record with a text; empty if it has none.
     pub(super) fn features(&self, raw: &Raw, about: &About) -> Vec<u64> {
-        let document = self.document(raw, about).ok().flatten();
-        let Some((text, is_page)) = document.and_then(|document| Some((document.text?, document.is_page)))
-        else {
-            return Vec::new();
-        };
-        let text = if is_page { page_text(&text, self.page).text.into() } else { text };
-        self.profile.feature_set(&text)
+        self.text(raw, about).map_or_else(Vec::new, |text| self.profile.feature_set(&text))
+    }
+
+    /// The one for files of `--against`.
+    pub(super) fn of_against(&self) -> Maker {
+        Maker { keep: Keep::FIRST, needs_id: false, is_annotated: false, source_field: None, ..self.clone() }
     }
 }
 
@@ -237,13 +275,17 @@ impl Wants for Maker {
     }
 
     fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread> {
+        if self.is_annotated {
+            check_names(row.what, row.names())?;
+        }
         let (content, option) = match &self.hash_field {
             Some(name) => (name, "--hash-field"),
             None => (&self.text_field, "--text-field"),
         };
         let id = Some(&*self.id_field).filter(|id| self.needs_id || row.get(id).is_some());
         let key = self.keep.field().map(|key| (key, "--keep"));
-        let used = [Some((&**content, option)), id.map(|id| (id, "--id-field")), key];
+        let source = self.source_field.as_deref().map(|source| (source, "--source-field"));
+        let used = [Some((&**content, option)), id.map(|id| (id, "--id-field")), key, source];
         let name = |(name, option): (&str, &str)| row.needed(name, option).map(|_| name.to_owned());
         used.into_iter().flatten().map(name).collect()
     }

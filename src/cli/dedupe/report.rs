@@ -3,25 +3,26 @@
 
 use std::fmt::Write;
 
+use super::page::{escaped, head};
+use super::sources::Sources;
 use super::summary::Summary;
 
-const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-<title>lookalike dedupe</title>\n<style>\
-body{font:16px sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}\
-table{border-collapse:collapse}td{padding:.15rem 1rem .15rem 0;border-bottom:1px solid #ddd;\
-overflow-wrap:anywhere}td:first-child{text-align:right;font-variant-numeric:tabular-nums}\
-rect{fill:#1f6feb}text{font:11px sans-serif;text-anchor:middle}\
-</style></head>\n<body>\n<h1>lookalike dedupe</h1>\n";
+const STYLE: &str = "body{max-width:50rem}td:first-child{text-align:right;font-variant-numeric:tabular-nums}\
+rect{fill:#1f6feb}text{font:11px sans-serif;text-anchor:middle}
+";
+/// The most sources in the table.
+const SOURCES: usize = 1_000;
 
 /// The page.
 pub(super) fn report(
     summary: &Summary,
+    sources: &Sources,
     notes: &[String],
     groups: &[(String, u64)],
     profile: &str,
     k: u32,
 ) -> String {
-    let mut page = HEAD.to_owned();
+    let mut page = head("lookalike dedupe", STYLE, "style");
     let kind = if summary.is_linked { "linked groups" } else { "greedy groups" };
     let _ = writeln!(page, "<p>Profile {}, k = {k}, {kind}.</p>\n<table>", escaped(profile));
     for (name, count) in summary.rows() {
@@ -34,6 +35,7 @@ pub(super) fn report(
     {
         let _ = writeln!(page, "<p>{}</p>", escaped(line));
     }
+    of_sources(&mut page, sources);
     if !groups.is_empty() {
         page.push_str("<h2>Largest groups, by the documents that one replaces</h2>\n<table>\n");
         for (name, count) in groups {
@@ -51,6 +53,27 @@ pub(super) fn report(
         plot(&mut page, &sizes);
     }
     page + "</body></html>\n"
+}
+
+/// The counts of each source, those that lose the largest share first.
+fn of_sources(page: &mut String, sources: &Sources) {
+    let all = sources.all();
+    page.push_str("<h2>Sources</h2>\n<table>\n<tr><th>read<th>kept<th>dropped<th>lost<th></tr>\n");
+    for source in all.iter().take(SOURCES) {
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.1} %</td><td>{}</td></tr>",
+            source.read,
+            source.read - source.dropped,
+            source.dropped,
+            source.share() * 100.0,
+            escaped(&source.name)
+        );
+    }
+    page.push_str("</table>\n");
+    if all.len() > SOURCES {
+        let _ = writeln!(page, "<p>Further sources, which lose less: {}.</p>", all.len() - SOURCES);
+    }
 }
 
 /// A bar for each value, with its position below and the value above.
@@ -74,8 +97,4 @@ fn plot(page: &mut String, values: &[u64]) {
         );
     }
     page.push_str("</svg>\n");
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

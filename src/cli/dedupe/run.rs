@@ -1,11 +1,18 @@
 //! The course of a run: the prints of all records, the decisions, the output.
 //!
-//! With the rule `first` each record is decided and written as soon as it is read. The other rules read the
-//! files twice: for the prints, and after the decisions for the output.
+//! With the rule `first` each record is decided and written as soon as it is read, as long as the kept
+//! documents fit in memory. What follows, and all of it with the other rules, is read twice: for the prints,
+//! and after the decisions for the output.
 
+mod against;
 mod decide;
+mod evidence;
+pub(super) mod index;
+mod losses;
+mod results;
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -13,57 +20,82 @@ use indicatif::ProgressBar;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::super::signals::stop_on_signals;
-use super::super::{Failure, printable, tell};
+use super::super::{Failure, tell};
 use super::against::Against;
-use super::dropped::{Dropped, DroppedLine, Shown};
+use super::dropped::{DroppedLine, Lines};
 use super::folder::Folder;
-use super::inputs::{Input, Inputs};
+use super::inputs::{Input, Inputs, unchanged};
+use super::judged::Judged;
+use super::kept_ids::KeptIds;
 use super::manifest::{forget, prints};
 use super::output::Outputs;
+use super::pairs::{Pair, Pairs};
 use super::progress::{bar, check};
 use super::reader::Reader;
 use super::record::{Content, Made, Maker, Raw};
-use super::report::report;
+use super::sources::Sources;
 use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::Summary;
-use super::target::{self, Target};
+use super::target;
 use super::{Clusters, DedupeArguments, distance, threads, weights};
-pub(super) use decide::FIXED_BYTES;
-use lookalike_corpus::{Decision, Documents, Kept};
-use lookalike_dedupe::{Keep, Radius, second_check};
+pub(super) use decide::{fixed_bytes, memory};
+use lookalike_corpus::{Decision, Decisions, Documents, Kept, Named};
+use lookalike_dedupe::{Exact, Keep, Radius, second_check};
+use lookalike_run::machine;
 use lookalike_wording::counted;
 
 /// The most invalid records that are printed; further ones are only counted.
 const SHOWN: u64 = 20;
+/// The parts of the memory of which all but one are for kept documents while each is decided when it is read.
+const PARTS: u64 = 4;
 /// The number of records after which prints are made durable.
 const SYNC_EVERY: u32 = 100_000;
 
 /// Runs the command.
 pub(super) fn run(
     arguments: &DedupeArguments,
-    inputs: &Inputs,
+    inputs: &mut Inputs,
     against: &mut Against,
     mut maker: Maker,
     radius: Radius,
 ) -> Result<(), Failure> {
     let folder = Folder::open(&arguments.output, &target::names(&arguments.targets()))?;
     against.fetch(&arguments.access, maker.profile, &folder.work(""))?;
-    let against = &*against;
+    machine::disable_huge_pages();
     let stop = stop_on_signals();
+    for files in [&mut *inputs, &mut against.inputs] {
+        files.store_streams(|name| folder.work(name), &stop)?;
+    }
+    let (inputs, against) = (&*inputs, &*against);
     let (weights, note) = weights::choose(arguments, inputs, against, &maker, &stop)?;
-    let k = distance(radius, maker.profile, weights.is_some())?;
+    against
+        .indexes
+        .iter()
+        .try_for_each(|index| index.check(maker.profile, maker.sizes, weights.as_deref()))?;
     maker.weights = weights;
-    let mut run = Run::new(arguments, inputs, against, &maker, k, &folder, stop)?;
+    let mut run = Run::new(arguments, inputs, against, &maker, radius, &folder, stop)?;
     run.summary.weights = note;
-    let is_streamed = arguments.is_streamed();
-    run.read_against(is_streamed)?;
-    run.read(is_streamed, &folder)?;
+    run.read_against()?;
+    run.read(&folder)?;
     run.refuse_invalid()?;
-    if !is_streamed {
+    if run.kept.is_none() || run.streamed.records < run.prints.len() {
         let decisions = run.decisions()?;
+        run.refuse_losses(Some(&decisions))?;
         run.write(&decisions)?;
     }
+    run.refuse_losses(None)?;
+    run.write_evidence(&folder)?;
+    run.write_groups()?;
     run.finish(folder)
+}
+
+/// How much of the input was decided and written when it was read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Streamed {
+    /// Records.
+    records: u32,
+    /// Records, and what else stands in files, such as the headers of tables.
+    all: u64,
 }
 
 struct Run<'a> {
@@ -76,16 +108,28 @@ struct Run<'a> {
     /// Whether the prints of an earlier run are of other records.
     is_stale: bool,
     names: Names,
-    documents: Documents,
-    kept: Kept,
+    /// What is near.
+    documents: Documents<'static>,
+    /// The texts of all documents, if they decide what is near.
+    texts: Option<Arc<Judged>>,
+    /// The documents that are kept so far, while each is decided when it is read.
+    kept: Option<Kept<'static>>,
+    /// The memory for them.
+    memory: u64,
+    /// What was decided when it was read.
+    streamed: Streamed,
     /// The prints of the documents of `--against`, which have the first numbers.
     against_prints: Prints,
-    /// For each record that is read: what it is, and the key of the keep rule. Not needed by `first`.
-    kinds: Vec<Kind>,
+    /// Those of indexes among them, which have no texts.
+    of_indexes: Range<u32>,
+    /// The keys of the keep rule, unless it is `first`.
     keys: Vec<u64>,
     preferences: Vec<u64>,
     outputs: Outputs<'a>,
-    dropped: Option<Dropped>,
+    dropped: Option<Lines>,
+    kept_ids: Option<KeptIds>,
+    pairs: Option<Pairs>,
+    sources: Sources,
     summary: Summary,
     stop: Arc<AtomicU8>,
 }
@@ -96,7 +140,7 @@ impl<'a> Run<'a> {
         inputs: &'a Inputs,
         against: &'a Against,
         maker: &'a Maker,
-        k: u32,
+        radius: Radius,
         folder: &Folder,
         stop: Arc<AtomicU8>,
     ) -> Result<Run<'a>, Failure> {
@@ -106,7 +150,14 @@ impl<'a> Run<'a> {
         };
         let prints = prints(arguments, inputs, maker, folder)?;
         let check = arguments.check.map(second_check);
+        let k = distance(radius, maker.profile, maker.weights.is_some())?;
+        let exact = Exact::of(maker.profile, radius, maker.weights.is_some());
+        let texts = exact.map(|_| Judged::create(&folder.work("judged"))).transpose()?.map(Arc::new);
+        let judge = exact.zip(texts.clone()).map(|(exact, texts)| {
+            exact.judge(maker.profile, maker.weights.clone(), move |number| texts.get(number).map(Cow::Owned))
+        });
         let documents = Documents::new(maker.profile.width(), maker.profile.signatures(), k, check);
+        let documents = documents.with_judge(judge);
         Ok(Run {
             arguments,
             inputs,
@@ -116,14 +167,20 @@ impl<'a> Run<'a> {
             prints,
             is_stale: false,
             names: Names::create(&folder.work(""))?,
-            kept: Kept::none_of(&documents),
+            kept: arguments.is_streamed().then(|| Kept::like(&documents)),
+            memory: memory(arguments),
+            streamed: Streamed::default(),
             documents,
+            texts,
             against_prints: Prints::open(&folder.work("against-prints"), maker.sizes, false)?,
-            kinds: Vec::new(),
+            of_indexes: 0..0,
             keys: Vec::new(),
             preferences,
-            outputs: Outputs::new(folder.fresh_output()?, &inputs.files),
-            dropped: arguments.duplicates.as_deref().map(Dropped::create).transpose()?,
+            outputs: Outputs::new(folder.fresh_output()?, &inputs.files, arguments.about.annotate),
+            dropped: arguments.duplicates.as_deref().map(Lines::create).transpose()?,
+            kept_ids: arguments.about.keep_ids.as_deref().map(KeptIds::create).transpose()?,
+            pairs: arguments.about.pairs(folder)?,
+            sources: Sources::create(&folder.work("sources"))?,
             summary: Summary {
                 is_linked: arguments.clusters == Clusters::Linked,
                 shape: maker.profile.signatures(),
@@ -137,49 +194,9 @@ impl<'a> Run<'a> {
         Reader { inputs, maker: self.maker, known, threads: self.threads, passed: Arc::default() }
     }
 
-    /// Reads the documents of `--against`: all of them count as kept, and none is written.
-    fn read_against(&mut self, is_streamed: bool) -> Result<(), Failure> {
-        let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
-        let plain = Maker { keep: Keep::FIRST, needs_id: false, ..self.maker.clone() };
-        let of_server = Maker { is_exported: true, charset: None, ..plain.clone() };
-        let bar = bar("against", self.against.inputs.bytes());
-        let mut invalid = 0;
-        for (first, files, maker) in [(0, files, &plain), (files.len(), exported, &of_server)] {
-            let reader = Reader { inputs: files, maker, ..self.reader(&[], 0) };
-            reader.each(|records| {
-                bar.set_position(reader.passed.load(Ordering::Relaxed));
-                self.check_stop()?;
-                for (raw, made) in records {
-                    let file = first + raw.file as usize;
-                    if let Some(unread) = made.unread.filter(|unread| !unread.reason.is_passed_over()) {
-                        invalid += 1;
-                        bar.suspend(|| {
-                            show_invalid(&self.against.names[file], &raw, &unread.detail, invalid);
-                        });
-                    }
-                    let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {
-                        continue;
-                    };
-                    if is_streamed {
-                        let number = self.documents.push(&stored.print);
-                        self.kept.keep(&self.documents, number);
-                    }
-                    self.against_prints.push(&stored, 0)?;
-                    self.names.push(file as u32, raw.line, made.id.as_deref())?;
-                }
-                Ok(())
-            })?;
-        }
-        bar.finish_and_clear();
-        unchanged(&self.against.inputs.files)?;
-        if invalid > 0 && !self.arguments.skip_invalid {
-            return Err(refusal(invalid, " of --against"));
-        }
-        Ok(())
-    }
-
-    /// Reads all records; decides and writes each of them if `is_streamed`.
-    fn read(&mut self, is_streamed: bool, folder: &Folder) -> Result<(), Failure> {
+    /// Reads all records; decides and writes each of them as long as kept documents are held, and these fit
+    /// in memory.
+    fn read(&mut self, folder: &Folder) -> Result<(), Failure> {
         let known = self.prints.len();
         if known > 0 {
             tell(&format!("going on after {} of an earlier run", counted(known.into(), "record")));
@@ -197,9 +214,13 @@ impl<'a> Run<'a> {
             }
             let mut taken = Vec::with_capacity(records.len());
             for (raw, made) in records {
+                // A store that does not answer is no fault of the record: the next run goes on before it.
+                if matches!(raw.content, Content::Broken(_)) {
+                    unchanged(&self.inputs.files[raw.file as usize..=raw.file as usize])?;
+                }
                 let stored = if raw.content.is_record() {
                     number += 1;
-                    Some(self.take(number - 1, &raw, made, is_streamed, &bar)?)
+                    Some(self.take(number - 1, &raw, made, &bar)?)
                 } else {
                     None
                 };
@@ -208,7 +229,7 @@ impl<'a> Run<'a> {
             if number / SYNC_EVERY > before.max(known) / SYNC_EVERY {
                 self.prints.sync_in_background()?;
             }
-            if is_streamed { self.stream(&taken, self.against_prints.len() + before) } else { Ok(()) }
+            if self.streamed.records == before { self.stream(&taken) } else { Ok(()) }
         });
         bar.finish_and_clear();
         let result = result.and_then(|()| unchanged(&self.inputs.files));
@@ -221,43 +242,53 @@ impl<'a> Run<'a> {
         result.and(synced)
     }
 
-    /// Decides about records, which are numbered from `first`, and writes them. Headers have no number.
-    fn stream(&mut self, records: &[(Raw, Option<(Kind, u64)>)], first: u32) -> Result<(), Failure> {
-        let numbered = (first..).zip(records.iter().filter_map(|(_, stored)| *stored));
-        let compared = numbered.filter(|(_, (kind, _))| *kind == Kind::Document);
-        let compared: Vec<u32> = compared.map(|(number, _)| number).collect();
-        let mut decisions = self.kept.visit_all(&self.documents, &compared, self.threads).into_iter();
+    /// Decides about the next records and writes them, if kept documents are held and fit in memory.
+    fn stream(&mut self, records: &[(Raw, Option<Stored>)]) -> Result<(), Failure> {
+        let memory = (self.memory / PARTS * (PARTS - 1)) as usize;
+        let Some(kept) = &mut self.kept else { return Ok(()) };
+        if kept.is_full(memory) {
+            return Ok(());
+        }
+        let first = self.against_prints.len() + self.streamed.records;
+        let numbered = (first..).zip(records.iter().filter_map(|(_, stored)| stored.as_ref()));
+        let compared = numbered.filter(|(_, stored)| stored.kind == Kind::Document);
+        let compared: Vec<Named<'_>> = compared.map(|(number, stored)| (number, &stored.print)).collect();
+        let mut decisions = kept.visit_all(&compared, self.threads).into_iter();
+        self.texts.as_ref().map_or(Ok(()), |texts| texts.check())?;
         let mut number = first;
         for (raw, stored) in records {
-            let Some((kind, digest)) = *stored else {
+            let Some(stored) = stored else {
                 self.outputs.write(raw)?;
                 continue;
             };
-            let decision = if kind == Kind::Document { decisions.next() } else { None };
-            self.settle(raw, kind, number, Some(digest), decision.unwrap_or(Decision::Kept))?;
+            let decision = if stored.kind == Kind::Document { decisions.next() } else { None };
+            let decision = decision.unwrap_or(Decision::Kept);
+            self.count_loss(number, decision)?;
+            self.settle(raw, stored.kind, number, Some(stored.digest), decision)?;
             number += 1;
         }
+        self.streamed.records += number - first;
+        self.streamed.all += records.len() as u64;
         Ok(())
     }
 
-    /// Takes the next record: its print, its name, and its place in the counts. Returns what it is, and the
-    /// digest of its text.
-    fn take(
-        &mut self,
-        number: u32,
-        raw: &Raw,
-        made: Made,
-        is_streamed: bool,
-        bar: &ProgressBar,
-    ) -> Result<(Kind, u64), Failure> {
-        let Made { id, stored, unread } = made;
+    /// Stores the text of the next document, if texts decide.
+    fn give(&self, text: Option<&str>) -> Result<(), Failure> {
+        self.texts.as_ref().map_or(Ok(()), |texts| texts.push(text))
+    }
+
+    /// Takes the next record: its print, its name, and its place in the counts. Returns what is stored about
+    /// it.
+    fn take(&mut self, number: u32, raw: &Raw, made: Made, bar: &ProgressBar) -> Result<Stored, Failure> {
+        let Made { id, source: of, stored, text, unread } = made;
+        self.give(text.as_deref())?;
         let source = source(raw);
         let stored = match stored.filter(|_| number >= self.prints.len()) {
             Some(stored) => {
                 self.prints.push(&stored, source)?;
                 stored
             }
-            None if self.prints.source(number)? == source => self.prints.get(number)?,
+            None if self.prints.head(number)?.source == source => self.prints.get(number)?,
             None => {
                 self.is_stale = true;
                 return Err(Failure::new(format!(
@@ -268,10 +299,8 @@ impl<'a> Run<'a> {
         };
         let file = raw.file + self.against.names.len() as u32;
         let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty | Kind::Little));
-        self.names.push(file, raw.line, id.as_deref())?;
-        if is_streamed {
-            self.documents.push(&stored.print);
-        }
+        self.names.push(file, raw.line, id.as_deref(), true)?;
+        self.count_source(raw, stored.kind, of)?;
         for remark in stored.remarks.names() {
             *self.summary.also.entry(remark).or_default() += 1;
         }
@@ -297,11 +326,10 @@ impl<'a> Run<'a> {
         if let Some(unread) = unread {
             self.summary.unread.add(unread.reason);
         }
-        if !is_streamed {
-            self.kinds.push(stored.kind);
+        if self.arguments.keep != Keep::FIRST {
             self.keys.push(self.preferences.get(raw.file as usize).copied().unwrap_or(stored.key));
         }
-        Ok((stored.kind, stored.digest))
+        Ok(stored)
     }
 
     /// Writes a record that is kept, or the line of one that is dropped.
@@ -318,12 +346,18 @@ impl<'a> Run<'a> {
             (Kind::Invalid, _) => Ok(()),
             (_, Decision::Kept) => {
                 self.summary.kept += u64::from(kind != Kind::Other);
-                self.outputs.write(raw)
+                if kind == Kind::Other { self.outputs.write(raw) } else { self.keep(raw, number) }
             }
             (_, Decision::Dropped { by, distance }) => {
                 let digest = digest.map_or_else(|| self.digest(number), Ok)?;
                 let is_exact = distance == 0 && digest == self.digest(by)?;
                 self.summary.dropped(by, distance, is_exact);
+                if let Some(pairs) = &mut self.pairs {
+                    pairs.push(Pair { own: number, by, distance, is_exact })?;
+                }
+                if self.arguments.about.annotate {
+                    self.annotate(raw, number, decision)?;
+                }
                 if self.dropped.is_none() {
                     return Ok(());
                 }
@@ -340,43 +374,39 @@ impl<'a> Run<'a> {
         Ok(print_of(&self.against_prints, &self.prints, number)?.digest)
     }
 
-    /// The name of a document, for the user.
-    fn shown(&self, number: u32) -> Result<Shown<'a>, Failure> {
-        let Name { file, line, id } = self.names.get(number)?;
-        let file = match self.against.names.get(file as usize) {
-            Some(name) => name,
-            None => &self.inputs.files[file as usize - self.against.names.len()].shown,
-        };
-        Ok(Shown { id, file, line })
-    }
-
-    /// Reads the files again and writes them by the decisions.
-    fn write(&mut self, decisions: &[Decision]) -> Result<(), Failure> {
+    /// Reads the files again and writes them by the decisions, from the first record on that is not written.
+    fn write(&mut self, decisions: &Decisions) -> Result<(), Failure> {
         let reader = self.reader(&self.inputs.files, u32::MAX);
         let bar = bar("write", self.inputs.bytes());
-        let mut number = 0;
+        let (mut number, mut at) = (0, 0);
+        let (against, records) = (self.against_prints.len(), self.prints.len());
         reader.each_raw(|raw, _| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
-            if !raw.content.is_record() {
+            at += 1;
+            let is_record = raw.content.is_record();
+            if at <= self.streamed.all {
+                number += u32::from(is_record);
+                return Ok(());
+            }
+            if !is_record {
                 return self.outputs.write(&raw);
             }
             // A decision is about the bytes that were read first, and is used for no others.
-            let is_same = number < decisions.len() && self.prints.source(number as u32)? == source(&raw);
-            if !is_same {
+            let head = if number < records { Some(self.prints.head(number)?) } else { None };
+            let Some(head) = head.filter(|head| head.source == source(&raw)) else {
                 return Err(self.changed(&raw));
-            }
-            let (kind, decision) = (self.kinds[number], decisions[number]);
-            let all = self.against_prints.len() + number as u32;
+            };
             number += 1;
-            self.settle(&raw, kind, all, None, decision)
+            let all = against + number - 1;
+            self.settle(&raw, head.kind, all, None, decisions.get(all))
         })?;
         bar.finish_and_clear();
         unchanged(&self.inputs.files)?;
-        if number == decisions.len() {
+        if number == records {
             return Ok(());
         }
-        let Name { file, line, .. } = self.names.get(self.against_prints.len() + number as u32)?;
+        let Name { file, line, .. } = self.names.get(against + number)?;
         Err(self.changed(&Raw::new(
             file - self.against.names.len() as u32,
             line,
@@ -406,7 +436,7 @@ impl<'a> Run<'a> {
         if self.summary.invalid > 0 && !self.arguments.skip_invalid {
             return Err(refusal(self.summary.invalid, ""));
         }
-        let Some((a, b)) = self.names.repeated(self.against_prints.len())? else { return Ok(()) };
+        let Some((a, b)) = self.names.repeated(self.memory / PARTS)? else { return Ok(()) };
         let place = |name: &Name| {
             let file = &self.inputs.files[name.file as usize - self.against.names.len()].shown;
             format!("{file}:{}", name.line)
@@ -418,29 +448,6 @@ impl<'a> Run<'a> {
             place(&a),
             place(&b)
         )))
-    }
-
-    fn finish(mut self, folder: Folder) -> Result<(), Failure> {
-        self.outputs.finish()?;
-        unchanged(&self.inputs.files)?;
-        let name = |(number, count): (u32, u64)| Ok((self.shown(number)?.to_string(), count));
-        let groups: Vec<(String, u64)> =
-            self.summary.largest().into_iter().map(name).collect::<Result<_, Failure>>()?;
-        let notes = &self.inputs.notes;
-        if let Some(path) = &self.arguments.report {
-            let profile = self.maker.profile.id().to_string();
-            let page = report(&self.summary, notes, &groups, &profile, self.documents.k());
-            let mut file = Target::create(path)?;
-            file.write_all(page.as_bytes()).map_err(|error| file.failed(&error))?;
-            file.finish()?;
-        }
-        if let Some(dropped) = self.dropped.take() {
-            dropped.finish()?;
-        }
-        folder.finish(&self.inputs.files)?;
-        // The work is done, even if nobody reads the summary.
-        let text = self.summary.text(notes, &groups);
-        Ok(io::stdout().write_all(printable(&text).as_bytes())?)
     }
 
     fn check_stop(&self) -> Result<(), Failure> {
@@ -456,11 +463,6 @@ fn source(raw: &Raw) -> u64 {
         }
         content => xxh3_64(raw.original.as_deref().unwrap_or_else(|| content.bytes())),
     }
-}
-
-/// Checks that files are as they were when they were listed.
-fn unchanged(files: &[Input]) -> Result<(), Failure> {
-    files.iter().try_for_each(|input| Ok(input.path.check()?))
 }
 
 /// The print of a document, of `--against` or of the input.

@@ -5,6 +5,7 @@
 //! is ever used for another record. They have a checksum. After a crash the prints up to the first one that
 //! does not read back are used, and the others are computed again. Names are written anew by every run.
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -23,24 +24,34 @@ use lookalike_hash::Hash;
 /// The bytes that are held before they are written.
 const HELD: usize = 1 << 20;
 
+/// The approximate bytes of records that are read together.
+const AHEAD: u64 = 1 << 16;
+
 /// A file that is appended to and read at any place.
-struct Spool {
-    path: PathBuf,
+pub(super) struct Spool {
+    pub(super) path: PathBuf,
     file: File,
     written: u64,
     held: Vec<u8>,
 }
 
 impl Spool {
-    fn open(path: &Path, is_kept: bool) -> Result<Spool, Failure> {
+    pub(super) fn open(path: &Path, is_kept: bool) -> Result<Spool, Failure> {
         let options = File::options().read(true).write(true).create(true).truncate(!is_kept).open(path);
         let file = options.map_err(|error| at(path, &error))?;
         let written = file.metadata().map_err(|error| at(path, &error))?.len();
         Ok(Spool { path: path.to_owned(), file, written, held: Vec::new() })
     }
 
+    /// A file that is only read.
+    fn of_file(path: &Path) -> Result<Spool, Failure> {
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (written, file) = opened.map_err(|error| at(path, &error))?;
+        Ok(Spool { path: path.to_owned(), file, written, held: Vec::new() })
+    }
+
     /// Appends parts of a record.
-    fn append(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
+    pub(super) fn append(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
         parts.iter().for_each(|part| self.held.extend_from_slice(part));
         if self.held.len() >= HELD { self.flush() } else { Ok(()) }
     }
@@ -52,7 +63,7 @@ impl Spool {
         Ok(())
     }
 
-    fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Failure> {
+    pub(super) fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Failure> {
         let on_disk = (self.written.saturating_sub(from) as usize).min(bytes.len());
         let (of_file, of_memory) = bytes.split_at_mut(on_disk);
         if !of_memory.is_empty() {
@@ -65,7 +76,7 @@ impl Spool {
         self.file.read_exact_at(of_file, from).map_err(|error| at(&self.path, &error))
     }
 
-    fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.written + self.held.len() as u64
     }
 }
@@ -108,6 +119,14 @@ pub(super) struct Stored {
     pub(super) print: Print,
 }
 
+/// What stands before the print of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) kind: Kind,
+    /// The digest of the bytes of the record.
+    pub(super) source: u64,
+}
+
 /// The sizes of the parts of a print, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
@@ -134,6 +153,8 @@ pub(super) struct Prints {
     sizes: Sizes,
     /// The record that is appended.
     record: Vec<u8>,
+    /// The records that were read ahead, from a number on: most are read one after the other.
+    ahead: RefCell<(u64, Vec<u8>)>,
     /// The thread that writes earlier records to the disk.
     syncing: Option<JoinHandle<io::Result<()>>>,
 }
@@ -141,16 +162,23 @@ pub(super) struct Prints {
 impl Prints {
     /// The prints of an earlier run, or none if `is_kept` is not set.
     pub(super) fn open(path: &Path, sizes: Sizes, is_kept: bool) -> Result<Prints, Failure> {
-        let mut prints =
-            Prints { spool: Spool::open(path, is_kept)?, sizes, record: Vec::new(), syncing: None };
+        let (spool, ahead) = (Spool::open(path, is_kept)?, RefCell::default());
+        let mut prints = Prints { spool, sizes, record: Vec::new(), ahead, syncing: None };
         let size = sizes.record() as u64;
         let mut whole = 0;
         while (whole + 1) * size <= prints.spool.written && prints.read(whole)?.is_some() {
             whole += 1;
         }
         prints.spool.written = whole * size;
+        prints.ahead.take();
         prints.spool.file.set_len(whole * size).map_err(|error| at(path, &error))?;
         Ok(prints)
+    }
+
+    /// The prints in a file that is only read.
+    pub(super) fn of_file(path: &Path, sizes: Sizes) -> Result<Prints, Failure> {
+        let (spool, ahead) = (Spool::of_file(path)?, RefCell::default());
+        Ok(Prints { spool, sizes, record: Vec::new(), ahead, syncing: None })
     }
 
     /// The number of records.
@@ -175,12 +203,12 @@ impl Prints {
         self.spool.append(&[record, &sum])
     }
 
-    /// The digest of the bytes of a record.
-    pub(super) fn source(&self, number: u32) -> Result<u64, Failure> {
-        let mut bytes = [0; 8];
-        let at = u64::from(number) * self.sizes.record() as u64;
-        self.spool.read(at + SOURCE as u64, &mut bytes)?;
-        Ok(u64::from_be_bytes(bytes))
+    /// What stands before the print of a record.
+    pub(super) fn head(&self, number: u32) -> Result<Head, Failure> {
+        self.with_record(number.into(), |record| {
+            let kind = KINDS.get(usize::from(record[0])).copied().unwrap_or(Kind::Invalid);
+            Head { kind, source: word(record, SOURCE) }
+        })
     }
 
     pub(super) fn get(&self, number: u32) -> Result<Stored, Failure> {
@@ -189,22 +217,43 @@ impl Prints {
     }
 
     fn read(&self, number: u64) -> Result<Option<Stored>, Failure> {
-        let mut bytes = vec![0; self.sizes.record()];
-        self.spool.read(number * bytes.len() as u64, &mut bytes)?;
+        self.with_record(number, |bytes| self.parsed(bytes))
+    }
+
+    /// What `of` makes of the bytes of a record.
+    fn with_record<T>(&self, number: u64, of: impl FnOnce(&[u8]) -> T) -> Result<T, Failure> {
+        let size = self.sizes.record() as u64;
+        let mut ahead = self.ahead.borrow_mut();
+        let (first, bytes) = &mut *ahead;
+        let held = bytes.len() as u64 / size;
+        if !(*first..*first + held).contains(&number) {
+            // A record that does not follow those before it is read alone.
+            let count = if number == *first + held { AHEAD / size + 1 } else { 1 };
+            let all = self.spool.len() / size;
+            bytes.resize((count.min(all.saturating_sub(number)).max(1) * size) as usize, 0);
+            let read = self.spool.read(number * size, bytes);
+            *first = number;
+            if read.is_err() {
+                bytes.clear();
+            }
+            read?;
+        }
+        Ok(of(&bytes[((number - *first) * size) as usize..][..size as usize]))
+    }
+
+    fn parsed(&self, bytes: &[u8]) -> Option<Stored> {
         let (record, sum) = bytes.split_at(bytes.len() - 4);
         if (xxh3_64(record) as u32).to_be_bytes() != sum {
-            return Ok(None);
+            return None;
         }
-        let word =
-            |from: usize| record[from..from + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let (hash, rest) = record[FIXED..].split_at(self.sizes.hash);
         let (signature, sketch) = rest.split_at(self.sizes.signature);
         let parts = KINDS.get(usize::from(record[0])).copied().zip(Hash::from_bytes(hash));
-        Ok(parts.map(|(kind, hash)| {
+        parts.map(|(kind, hash)| {
             let print = Print { hash, signature: signature.to_vec(), sketch: sketch.to_vec() };
             let remarks = Remarks(record[REMARKS]);
-            Stored { kind, key: word(KEY), digest: word(TEXT), remarks, print }
-        }))
+            Stored { kind, key: word(record, KEY), digest: word(record, TEXT), remarks, print }
+        })
     }
 
     /// Writes what is held to the disk.
@@ -228,6 +277,11 @@ impl Prints {
     }
 }
 
+/// The word of eight bytes at a place of a record.
+fn word(record: &[u8], at: usize) -> u64 {
+    record[at..at + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
 /// The name of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
@@ -242,19 +296,46 @@ pub(super) struct Name {
 pub(super) struct Names {
     ends: Spool,
     bytes: Spool,
+    /// The digests of the ids whose repetition is an error, with the numbers of their records.
+    /// Not needed of names that are only read.
+    digests: Option<Spool>,
 }
 
 impl Names {
     /// Empty files for names in a directory.
     pub(super) fn create(directory: &Path) -> Result<Names, Failure> {
         let open = |name: &str| Spool::open(&directory.join(name), false);
-        let mut names = Names { ends: open("names-ends")?, bytes: open("names")? };
+        let (ends, bytes, digests) = (open("names-ends")?, open("names")?, Some(open("names-digests")?));
+        let mut names = Names { ends, bytes, digests };
         names.ends.append(&[&[0; 8]])?;
         Ok(names)
     }
 
-    pub(super) fn push(&mut self, file: u32, line: u64, id: Option<&str>) -> Result<(), Failure> {
+    /// The names in files that are only read.
+    pub(super) fn of_files(directory: &Path) -> Result<Names, Failure> {
+        let open = |name: &str| Spool::of_file(&directory.join(name));
+        Ok(Names { ends: open("names-ends")?, bytes: open("names")?, digests: None })
+    }
+
+    /// Writes what is held into the files.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.ends.flush()?;
+        self.bytes.flush()
+    }
+
+    /// Appends the name of the next record; if `is_unique`, no other one with this may have its id.
+    pub(super) fn push(
+        &mut self,
+        file: u32,
+        line: u64,
+        id: Option<&str>,
+        is_unique: bool,
+    ) -> Result<(), Failure> {
         let id = id.map(str::as_bytes);
+        if let (Some(id), Some(digests)) = (id.filter(|_| is_unique), &mut self.digests) {
+            let (digest, number) = (xxh3_64(id), (self.ends.len() / 8 - 1) as u32);
+            digests.append(&[&digest.to_be_bytes(), &number.to_be_bytes()])?;
+        }
         let (file, line, has_id) = (file.to_be_bytes(), line.to_be_bytes(), [u8::from(id.is_some())]);
         self.bytes.append(&[&file[..], &line, &has_id, id.unwrap_or_default()])?;
         self.ends.append(&[&self.bytes.len().to_be_bytes()])
@@ -273,25 +354,25 @@ impl Names {
         Ok(Name { file: word(&bytes[..4]) as u32, line: word(&bytes[4..12]), id })
     }
 
-    /// Two records from `first` on with the same id, if there are any. It reads all ids several times, so it
-    /// needs little memory.
-    pub(super) fn repeated(&self, first: u32) -> Result<Option<(Name, Name)>, Failure> {
-        const AT_ONCE: u64 = 1 << 20;
-        let all = (self.ends.len() / 8 - 1) as u32;
-        let parts = (u64::from(all - first) / AT_ONCE + 1) as u32;
+    /// Two records with the same id, if there are any. It reads the digests as often as they do not fit in
+    /// `memory`.
+    pub(super) fn repeated(&self, memory: u64) -> Result<Option<(Name, Name)>, Failure> {
+        const SIZE: u64 = 12;
+        let Some(digests) = &self.digests else { return Ok(None) };
+        let parts = digests.len() / memory.max(1) + 1;
         for part in 0..parts {
-            let mut digests: Vec<(u64, u32)> = Vec::new();
-            for number in first..all {
-                if let Some(id) = self.get(number)?.id {
-                    let digest = xxh3_64(id.as_bytes());
-                    if digest % u64::from(parts) == u64::from(part) {
-                        digests.push((digest, number));
-                    }
-                }
+            let mut found: Vec<[u8; SIZE as usize]> = Vec::new();
+            let mut at = 0;
+            while at < digests.len() {
+                let mut bytes = vec![0; (digests.len() - at).min(AHEAD * SIZE) as usize];
+                digests.read(at, &mut bytes)?;
+                at += bytes.len() as u64;
+                found.extend(bytes.as_chunks().0.iter().filter(|entry| word(&entry[..], 0) % parts == part));
             }
-            digests.sort_unstable();
-            for pair in digests.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
-                let (a, b) = (self.get(pair[0].1)?, self.get(pair[1].1)?);
+            found.sort_unstable();
+            for pair in found.windows(2).filter(|pair| pair[0][..8] == pair[1][..8]) {
+                let number = |entry: &[u8]| (word(entry, 4) & u64::from(u32::MAX)) as u32;
+                let (a, b) = (self.get(number(&pair[0]))?, self.get(number(&pair[1]))?);
                 if a.id == b.id {
                     return Ok(Some((a, b)));
                 }
@@ -328,7 +409,8 @@ mod tests {
         let mut prints = Prints::open(&path, SIZES, true).unwrap();
         assert_eq!(prints.len(), 60);
         prints.push(&stored(60), 180).unwrap();
-        assert_eq!((prints.source(59).unwrap(), prints.source(60).unwrap()), (177, 180));
+        let source = |number| prints.head(number).unwrap().source;
+        assert_eq!((source(59), source(60)), (177, 180));
         assert_eq!((prints.get(59).unwrap(), prints.get(60).unwrap()), (stored(59), stored(60)));
     }
 
@@ -338,20 +420,21 @@ mod tests {
         let mut names = Names::create(directory.path()).unwrap();
         let name = |line: u64, id: Option<&str>| Name { file: 3, line, id: id.map(str::to_owned) };
         let push = |names: &mut Names, name: Name| {
-            names.push(name.file, name.line, name.id.as_deref()).unwrap();
+            names.push(name.file, name.line, name.id.as_deref(), true).unwrap();
         };
         let all = [name(1, Some("a")), name(2, None), name(3, Some("")), name(4, None), name(5, Some("b"))];
         all.iter().for_each(|name| push(&mut names, name.clone()));
         for (number, name) in all.iter().enumerate() {
             assert_eq!(&names.get(number as u32).unwrap(), name);
         }
-        assert_eq!(names.repeated(0).unwrap(), None);
+        assert_eq!(names.repeated(100).unwrap(), None);
+        names.push(9, 1, Some("a"), false).unwrap();
+        assert_eq!(names.repeated(100).unwrap(), None);
         (0..200_000).for_each(|line| push(&mut names, name(line, None)));
         for number in (0..200_000).step_by(331) {
-            assert_eq!(names.get(5 + number).unwrap(), name(u64::from(number), None));
+            assert_eq!(names.get(6 + number).unwrap(), name(u64::from(number), None));
         }
         push(&mut names, name(6, Some("a")));
-        assert_eq!(names.repeated(0).unwrap(), Some((name(1, Some("a")), name(6, Some("a")))));
-        assert_eq!(names.repeated(1).unwrap(), None);
+        assert_eq!(names.repeated(100).unwrap(), Some((name(1, Some("a")), name(6, Some("a")))));
     }
 }

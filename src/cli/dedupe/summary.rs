@@ -105,22 +105,26 @@ impl Summary {
             *classes.entry(self.class(distance)).or_default() += near;
         }
         let mut parts = vec![format!("{} with equal text", self.exact)];
-        parts.extend(classes.iter().filter(|(_, count)| **count > 0).map(|(class, count)| {
-            let class = *class as usize;
-            match (self.shape, BITS.get(class + 1)) {
-                (Some(_), _) if class == 0 => format!("{count} at .9 to 1"),
-                (Some(_), _) => format!("{count} at .{} to .{}", 9 - class, 10 - class),
-                (None, Some(next)) if next - BITS[class] == 1 => format!("{count} at {} bits", BITS[class]),
-                (None, Some(next)) => format!("{count} at {} to {} bits", BITS[class], next - 1),
-                (None, None) => format!("{count} at {} bits or more", BITS[class]),
-            }
-        }));
+        let found = classes.iter().filter(|(_, count)| **count > 0);
+        parts.extend(found.map(|(class, count)| format!("{count} at {}", self.label(*class))));
         let what = if self.shape.is_some() { "similarity" } else { "distance" };
         (self.exact + self.near > 0).then(|| format!("{what} of the dropped: {}", parts.join(", ")))
     }
 
+    /// The name of a class of distances.
+    pub(super) fn label(&self, class: u32) -> String {
+        let class = class as usize;
+        match (self.shape, BITS.get(class + 1)) {
+            (Some(_), _) if class == 0 => ".9 to 1".to_owned(),
+            (Some(_), _) => format!(".{} to .{}", 9 - class, 10 - class),
+            (None, Some(next)) if next - BITS[class] == 1 => format!("{} bits", BITS[class]),
+            (None, Some(next)) => format!("{} to {} bits", BITS[class], next - 1),
+            (None, None) => format!("{} bits or more", BITS[class]),
+        }
+    }
+
     /// The class of a distance, the nearest one first: tenths of similarity, or some numbers of bits.
-    fn class(&self, distance: u32) -> u32 {
+    pub(super) fn class(&self, distance: u32) -> u32 {
         match self.shape {
             Some(shape) => 9 - ((shape.similarity(distance) * 10.0) as u32).min(9),
             None => BITS.iter().filter(|first| **first <= distance).count() as u32 - 1,

@@ -2,8 +2,8 @@
 //! little (ADR 57).
 //!
 //! A table is learned before the signatures are made: from the first records and a tenth of the others, the
-//! same ones for any number of threads. There are no weights for input that can be read only once, for
-//! signatures that a server made, and for profiles other than minima of shingles.
+//! same ones for any number of threads. There are no weights for signatures that a server made, and for
+//! profiles other than minima of shingles.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::super::Failure;
 use super::against::Against;
-use super::inputs::Inputs;
+use super::inputs::{Inputs, unchanged};
 use super::progress::{bar, check};
 use super::reader::Reader;
 use super::record::{Maker, Raw};
@@ -55,7 +55,7 @@ pub(super) fn choose(
     maker: &Maker,
     stop: &AtomicU8,
 ) -> Result<(Option<Arc<Frequencies>>, Option<String>), Failure> {
-    let wanted = &arguments.weights;
+    let wanted = &arguments.weights.clone().or_else(|| against.weights());
     if *wanted == Some(Weights::None) && arguments.save_weights.is_some() {
         return Err(Failure::new("--weights none leaves nothing for --save-weights to write: name only one"));
     }
@@ -63,7 +63,7 @@ pub(super) fn choose(
     if *wanted == Some(Weights::None) || !(is_given || maker.profile.takes_weights()) {
         return Ok((None, None));
     }
-    if let Some(why) = refusal(wanted.as_ref(), inputs, against, maker) {
+    if let Some(why) = refusal(against, maker) {
         return if is_given { Err(Failure::new(why)) } else { Ok((None, Some(why))) };
     }
     let (table, documents, from) = if let Some(Weights::File(path)) = wanted {
@@ -94,7 +94,7 @@ pub(super) fn choose(
 }
 
 /// Why a run can have no weights.
-fn refusal(wanted: Option<&Weights>, inputs: &Inputs, against: &Against, maker: &Maker) -> Option<String> {
+fn refusal(against: &Against, maker: &Maker) -> Option<String> {
     let profile = maker.profile.id();
     if !maker.profile.takes_weights() {
         return Some(format!(
@@ -104,11 +104,7 @@ fn refusal(wanted: Option<&Weights>, inputs: &Inputs, against: &Against, maker: 
     if against.has_collections() {
         return Some("weights: none, because the signatures of a collection have none".to_owned());
     }
-    let is_read = !matches!(wanted, Some(Weights::File(_)));
-    (is_read && inputs.files.iter().any(|input| input.path.is_stream())).then(|| {
-        "weights: none, because standard input and pipes can be read only once; write them to a file first"
-            .to_owned()
-    })
+    None
 }
 
 fn read(path: &Path) -> Result<Frequencies, Failure> {
@@ -149,7 +145,8 @@ fn learn(
     });
     bar.finish_and_clear();
     match result {
-        Ok(()) | Err(End::Full) => Ok(lesson),
+        // A store that stops answering would teach less.
+        Ok(()) | Err(End::Full) => unchanged(&inputs.files).map(|()| lesson),
         Err(End::Stopped(failure)) => Err(failure),
     }
 }

@@ -67,7 +67,8 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
     /// Files, folders and patterns: JSON lines of any fields, JSON arrays, CSV, TSV, text, WARC, WET,
-    /// Parquet; .gz, .zst and .tar of them; - is standard input. A folder means the files in it with a
+    /// Parquet, Arrow; .gz, .zst and .tar of them; s3://, gs://, az://, https:// and hf://
+    /// addresses; - is standard input. A folder means the files in it with a
     /// known ending, in the order of names
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -138,7 +139,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let source = Source::open(&arguments.files, arguments.shape)?;
     let client = arguments.server.client()?;
     let restarts = arguments.restart || arguments.skip > 0;
-    let mut saved = Saved::of(source.first(), client.url(&target), source.bytes, restarts);
+    let mut saved = Saved::of(source.first().as_deref(), client.url(&target), source.bytes, restarts);
     saved.progress.lines = saved.progress.lines.max(arguments.skip);
     let skip = saved.progress.lines;
     let kept = if arguments.skip > 0 { u64::MAX } else { saved.progress.reported };

@@ -13,9 +13,10 @@ impl Shape {
     /// file that is no record. `name` is the id of a text.
     pub(super) fn line(&self, raw: &Raw, about: &About, name: &str) -> Option<Result<Line, Unread>> {
         match &raw.content {
-            Content::Charset(..) | Content::Bracket(_) | Content::Piece(_) => return None,
             // The header of an export is sent as it is. That of a table is no line.
-            Content::Header(_) if !about.columns.is_empty() => return None,
+            Content::Charset(..) | Content::Bracket(_) | Content::Piece(_) | Content::Columns(..) => {
+                return None;
+            }
             Content::Header(line) => return Some(Ok(Line { bytes: line.clone(), ..Line::default() })),
             _ => {}
         }

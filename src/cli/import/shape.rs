@@ -16,7 +16,7 @@ use super::super::fingerprint::OfPage;
 use super::seen::Seen;
 use lookalike_files::{
     Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
-    quoted,
+    outer_of_path, quoted,
 };
 use lookalike_http::{DOCUMENT_MEMBERS, ExportHeader};
 use lookalike_text::CharsetOf;
@@ -32,8 +32,8 @@ pub(super) struct Shape {
     /// Format of the files; by default from their names, without .gz and .zst
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
-    /// Field or column with the text; a.b is the field b of the object a. By default "text", or "html" for a
-    /// page
+    /// Field or column with the text; a.b is the field b of the object a, a[].b are those of all elements of
+    /// the array a. By default "text", or "html" for a page
     #[arg(long, value_name = "FIELD")]
     text_field: Option<String>,
     /// Texts are HTML pages
@@ -310,9 +310,9 @@ impl Shape {
             Some(name) => name.as_str(),
             None => ["text", "html"].into_iter().find(is_there).unwrap_or("text"),
         };
-        fields.text(name, "--text-field")?;
+        let text = fields.text(name, "--text-field")?;
         let is_page = self.html || (self.text_field.is_none() && name == "html");
-        let json = fields.needed(name, "--text-field")?.json();
+        let json = fields.get(name).map_or_else(|| quoted(&text).into(), Value::json);
         Ok(Text { member: if is_page { "html" } else { "text" }, name, json })
     }
 
@@ -377,7 +377,11 @@ impl Shape {
                 let why = "the field \"metadata\" is no object; --metadata none leaves it out";
                 return Err(Reason::Value.because(why));
             }
-            let is_used = text == Some(&**name) || name == id || (is_line && self.keeps_lifetime(name));
+            // The texts of a path are not stored twice.
+            let outer = text.filter(|_| !is_own || !is_line).and_then(outer_of_path);
+            let is_used = [text, outer].contains(&Some(&**name))
+                || name == id
+                || (is_line && self.keeps_lifetime(name));
             if !is_used && !is_document {
                 all.push(Field { name: Cow::Borrowed(name), json });
             }
@@ -486,6 +490,17 @@ mod tests {
         let page = json!({"id": 7, "html": "<p>t", "lang": "de", "expires_in": "7d"});
         let expected = json!({"id": "7", "html": "<p>t", "expires_in": "7d", "metadata": {"lang": "de"}});
         assert_eq!(made(&[], &page.to_string()).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_texts_of_a_path_are_one_document() {
+        let line = r#"{"lang":"en","turns":[{"by":"a","say":"one"},{"by":"b","say":"two"}]}"#;
+        let expected = json!({"text": "one\ntwo", "metadata": {"lang": "en"}});
+        assert_eq!(made(&["--text-field", "turns[].say"], line).unwrap(), expected);
+        let named = made(&["--text-field", "turns[].say", "--metadata", "turns"], line).unwrap();
+        assert_eq!(named["metadata"]["turns"][1]["by"], "b");
+        let error = made(&["--text-field", "turns[].said"], line).unwrap_err();
+        assert!(error.contains("in turns[1], there is no field \"said\"; there are by, say"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! stalled. A file that cannot be read to its end does not affect the others.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ use super::progress::is_progress;
 use super::queue::{Item, Queue, What};
 use super::shape::{Line, Shape};
 use lookalike_files::{
-    Cut, Event, Format, Listed, Listing, Packing, Reason, Unread, broken, each_file, format_of, is_input,
-    is_tar, opened, shown, unpack, unpacked,
+    Cut, Event, Format, Listed, Listing, Original, Packing, Reason, Unread, broken, each_file, format_of,
+    is_input, is_tar, local_name, opened, shown, unpack, unpacked,
 };
 use lookalike_http::ExportHeader;
 
@@ -57,7 +57,7 @@ impl Source {
     ///
     /// # Errors
     /// [`Failure`] for the first that cannot.
-    pub(super) fn open(arguments: &[std::path::PathBuf], shape: Shape) -> Result<Source, Failure> {
+    pub(super) fn open(arguments: &[PathBuf], shape: Shape) -> Result<Source, Failure> {
         let takes = |path: &Path| {
             let is_known = shape.format.is_some() || Format::named(path).is_some() || is_tar(path);
             is_known && !is_progress(path)
@@ -71,9 +71,10 @@ impl Source {
         Ok(Source { files, shape, bytes, is_piped, passed, queue: Queue::default() })
     }
 
-    /// The first file; `None` if it is standard input.
-    pub(super) fn first(&self) -> Option<&Path> {
-        self.files.first().map(|file| &*file.path).filter(|path| !is_input(path))
+    /// The first file, or a name here for the first object; `None` if it is standard input.
+    pub(super) fn first(&self) -> Option<PathBuf> {
+        let first = self.files.first().map(|file| &file.path).filter(|path| !is_input(path))?;
+        Some(first.as_object().map_or_else(|| first.to_path_buf(), |object| local_name(object.url())))
     }
 
     /// The warning about fields of `--metadata` that no line had.
@@ -120,20 +121,20 @@ struct Sending<'s> {
 
 impl Sending<'_> {
     /// Sends the records of a file, or of all files in an archive. Returns whether the receiver is there.
-    fn file(&mut self, path: &Path) -> bool {
+    fn file(&mut self, path: &Original) -> bool {
         let (source, shown) = (self.source, shown(path));
         if is_tar(path) {
             return self.archive(path, &shown);
         }
         let format = Format::of_file(path, source.shape.format);
         self.records(&shown, format, |cut| match format {
-            Format::Parquet if !is_input(path) => cut.rows(path),
+            format if format.is_columnar() && !is_input(path) => cut.rows(path),
             _ => cut.records(opened(path, &source.passed)?),
         })
     }
 
     /// Sends the records of the files in an archive, as if it were a folder.
-    fn archive(&mut self, path: &Path, own: &str) -> bool {
+    fn archive(&mut self, path: &Original, own: &str) -> bool {
         let source = self.source;
         let mut is_wanted = true;
         let read = unpacked(path, &source.passed).and_then(|read| {

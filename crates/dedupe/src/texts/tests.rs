@@ -1,7 +1,7 @@
 //! Deduplication of texts against its definition: a quadratic loop over their hashes.
 
 use super::*;
-use crate::Keep;
+use crate::{FeatureSet, Keep};
 use lookalike_hash::Hash;
 
 /// Texts of a few subjects in two languages, many of them copies with a changed word.
@@ -83,6 +83,39 @@ fn texts_are_kept_as_the_definition_says_for_any_number_of_threads() {
             assert_eq!(found(&best), expected(&texts, &longest, k));
         }
     }
+}
+
+/// The estimates of copies near the limit are wrong half of the time.
+#[test]
+fn no_text_is_dropped_below_the_stated_similarity() {
+    let mut random = fastrand::Rng::with_seed(45);
+    let mut words = |count: usize| -> Vec<String> {
+        (0..count).map(|_| format!("{:x}", random.u32(1_000..1_000_000))).collect()
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for _ in 0..60 {
+        let original = words(60);
+        texts.push(original.join(" "));
+        for other in 6..18 {
+            let place = other * 60 / 20;
+            texts.push([&original[..place], &words(60 - place)].concat().join(" "));
+        }
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let profile = Options::default().profile;
+    let below = |radius: Radius| {
+        let options = Options { radius, weights: Weights::None, ..Options::default() };
+        let dropped = dedupe(&texts, &[], &options, &Watch::default()).unwrap().dropped;
+        let similarity = |own: &Dropped| {
+            let [a, b] =
+                [own.number, own.by].map(|number| FeatureSet::of(profile, None, texts[number as usize]));
+            a.overlap(&b).similarity
+        };
+        assert!(dropped.len() > 100, "{}", dropped.len());
+        dropped.iter().filter(|own| similarity(own) < 0.5).count()
+    };
+    assert!(below(Radius::Distance(profile.default_k())) > 10);
+    assert_eq!((below(Radius::OfProfile), below(Radius::Similarity(0.5))), (0, 0));
 }
 
 #[test]

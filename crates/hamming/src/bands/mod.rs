@@ -356,6 +356,7 @@ impl Bands {
 
 /// A hash of 32 bits of a band, by which signatures that agree in it are gathered. Unlike bands may have
 /// equal ones.
+#[inline]
 pub fn band_hash(band: &[u8]) -> u32 {
     let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
     for part in band.chunks(8) {

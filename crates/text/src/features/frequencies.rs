@@ -115,13 +115,18 @@ impl Frequencies {
     /// [`signature_of`]: crate::fingerprint::signature_of
     pub fn weighted(&self, set: &[u64]) -> Vec<u64> {
         // All weights first: their counters are far apart, and the processor reads several at a time.
-        let of_counts = self.of_counts();
-        let weights: Vec<u64> = set.iter().map(|feature| self.weight(of_counts, *feature)).collect();
+        let weights = self.weights(set);
         let mut repeated = Vec::with_capacity(weights.iter().sum::<u64>() as usize);
         for (feature, weight) in set.iter().zip(weights) {
             repeated.extend((0..weight).map(|time| repetition(*feature, time)));
         }
         repeated
+    }
+
+    /// The weight of each of these features.
+    pub fn weights(&self, set: &[u64]) -> Vec<u64> {
+        let of_counts = self.of_counts();
+        set.iter().map(|feature| self.weight(of_counts, *feature)).collect()
     }
 
     /// The digest of the table, as in its file. Tables of one digest give the same weights.
