@@ -313,7 +313,7 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     let (file, output) = (data.path().join("all.jsonl"), data.path().join("unique"));
     std::fs::write(&file, lines + &format!("{{\"id\":\"late\",\"hash\":\"{:016x}\"}}\n", hash(7))).unwrap();
     let mut dedupe = command(&["dedupe", file.to_str().unwrap(), "--output", output.to_str().unwrap()]);
-    dedupe.args(["--hash-field", "hash", "--profile", "copies-64", "--k", "2"]);
+    dedupe.args(["--hash-field", "hash", "--profile", "copies-64", "--k", "2", "--max-loss", "1"]);
     assert!(dedupe.status().unwrap().success());
     let kept = std::fs::read_to_string(output.join("all.jsonl")).unwrap();
     let exported = server.export("/export?representatives=true").await;
