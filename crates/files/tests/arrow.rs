@@ -25,7 +25,7 @@ const ROWS: usize = 50;
 
 /// The text of a row; some rows have none.
 fn text(row: usize) -> Option<String> {
-    (row % 7 > 0).then(|| format!("text {row}"))
+    (!row.is_multiple_of(7)).then(|| format!("text {row}"))
 }
 
 fn turns(from: usize) -> ArrayRef {
@@ -63,11 +63,11 @@ fn batch(from: usize) -> RecordBatch {
     let source = DictionaryArray::<Int8Type>::new(keys, Arc::new(StringArray::from(sources.to_vec())));
     let shard: RunArray<Int32Type> = rows.clone().map(|row| ["a", "b"][row / 20 % 2]).collect();
     let vector = FixedSizeListArray::from_iter_primitive::<arrow_array::types::Float32Type, _, _>(
-        rows.clone().map(|row| (row % 8 > 0).then(|| [Some(row as f32), None])),
+        rows.clone().map(|row| (row % 8 > 0).then_some([Some(row as f32), None])),
         2,
     );
-    let prices = Decimal128Array::from_iter(numbers().map(|n| n.map(i128::from)));
-    let times = TimestampMicrosecondArray::from_iter(numbers()).with_timezone("Europe/Berlin");
+    let prices = numbers().map(|n| n.map(i128::from)).collect::<Decimal128Array>();
+    let times = numbers().collect::<TimestampMicrosecondArray>().with_timezone("Europe/Berlin");
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("text", Arc::new(texts().collect::<StringArray>())),
         ("large", Arc::new(texts().collect::<LargeStringArray>())),
@@ -214,7 +214,7 @@ fn values_are_read_as_text() {
         ("vector[]", "vector[0] is a number or a time, and not a string"),
     ] {
         let rows = columnar::rows(&path, Format::Arrow, &[name]);
-        let error = rows.and_then(|rows| rows.collect::<std::io::Result<Vec<_>>>()).err();
+        let error = rows.and_then(Iterator::collect::<std::io::Result<Vec<_>>>).err();
         let error = error.map_or("no error".to_owned(), |error| error.to_string());
         assert!(error.contains(expected), "{error}");
     }

@@ -92,12 +92,20 @@ mod tests {
         let all: Vec<Pair> = (0..10_000).map(&mut pair).collect();
         all.iter().for_each(|pair| pairs.push(*pair).unwrap());
         let mut found = Vec::new();
-        pairs.each(|pairs| Ok(found.extend_from_slice(pairs))).unwrap();
+        let gather = |pairs: &[Pair]| {
+            found.extend_from_slice(pairs);
+            Ok(())
+        };
+        pairs.each(gather).unwrap();
         assert!(found == all && pairs.len() == 10_000);
         let mut groups: BTreeMap<u32, Vec<Pair>> = BTreeMap::new();
         all.iter().for_each(|pair| groups.entry(pair.by).or_default().push(*pair));
         let mut found = Vec::new();
-        pairs.each_group(300, |pairs| Ok(found.push(pairs.to_vec()))).unwrap();
+        let gather = |pairs: &[Pair]| {
+            found.push(pairs.to_vec());
+            Ok(())
+        };
+        pairs.each_group(300, gather).unwrap();
         assert_eq!(found, groups.into_values().collect::<Vec<_>>());
     }
 }
