@@ -31,6 +31,8 @@ const MOST_MINIMA: usize = 65_536;
 #[pyclass(frozen, module = "lookalike._lookalike", name = "Kernel")]
 pub(crate) struct Steps {
     kernel: Kernel,
+    k: Option<u32>,
+    threshold: Option<f64>,
     keep: String,
     rule: Keep,
     check: Option<f64>,
@@ -91,7 +93,8 @@ impl Steps {
             return Err(wrong("weights", why));
         }
         let kernel = Kernel::new(&options, table).map_err(|error| refused(&error))?;
-        Ok(Steps { kernel, keep: keep.to_owned(), rule, check, clusters: clusters.to_owned(), weights })
+        let (keep, clusters) = (keep.to_owned(), clusters.to_owned());
+        Ok(Steps { kernel, k, threshold, keep, rule, check, clusters, weights })
     }
 
     /// The largest distance of near texts.
@@ -265,10 +268,10 @@ impl Steps {
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
-        let (profile, k) = (self.kernel.profile().id().to_string(), Some(self.kernel.k()));
-        let none: Option<f64> = None;
+        let (profile, k, threshold) = (self.kernel.profile().id().to_string(), self.k, self.threshold);
         let weights = self.weights.as_ref().map(|weights| weights.clone_ref(py));
-        let arguments = (profile, k, none, self.check, self.keep.as_str(), self.clusters.as_str(), weights);
+        let arguments =
+            (profile, k, threshold, self.check, self.keep.as_str(), self.clusters.as_str(), weights);
         Ok((py.get_type::<Steps>().into_any(), arguments.into_pyobject(py)?))
     }
 }
