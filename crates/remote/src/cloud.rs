@@ -221,12 +221,13 @@ fn web(root: &str, options: ClientOptions) -> object_store::Result<Arc<dyn Objec
     Ok(Arc::new(builder.build()?))
 }
 
-/// Some 30 seconds: a restart of a server, or a pause that it asks for.
+/// Until 30 seconds are over: a restart of a server, or a pause that it asks for. The waits are drawn up to
+/// `base` times the last one, so they grow twofold.
 pub(super) fn retries() -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(200),
-        max_backoff: Duration::from_secs(10),
-        ..BackoffConfig::default()
+        max_backoff: Duration::from_secs(5),
+        base: 4.0,
     };
-    RetryConfig { backoff, max_retries: 8, ..RetryConfig::default() }
+    RetryConfig { backoff, max_retries: usize::MAX, retry_timeout: Duration::from_secs(30) }
 }
