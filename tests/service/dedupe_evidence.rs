@@ -169,7 +169,8 @@ fn a_source_that_loses_too_much_ends_the_run() {
     let folder = directory();
     let of = |source: &str, text: String| json!({"text": text, "site": {"name": source}});
     let other = |number: usize| generated_texts()[number].clone();
-    let mut all: Vec<Value> = (0..200).map(|number| of("渡轮", format!("{FERRY} {}", number % 2))).collect();
+    let ferry = |number: usize| of("渡轮", format!("{FERRY} {}", number % 2));
+    let mut all: Vec<Value> = (0..200).map(ferry).collect();
     all.extend((1..150).map(|number| of("news", other(number))));
     write(folder.path(), "a.jsonl", &all);
     for keep in ["first", "longest"] {

@@ -58,6 +58,22 @@ fn an_index_drops_what_its_files_drop_and_names_what_matched() {
     assert!(info.contains("profile minhash-copies@"), "{info}");
 }
 
+/// The learning of weights reads a pipe, too.
+#[test]
+fn an_index_of_a_pipe_has_the_documents_of_the_file() {
+    let folder = directory();
+    let lines: String = generated_texts().iter().map(|text| format!("{}\n", json!({"text": text}))).collect();
+    fs::write(folder.path().join("a.jsonl"), lines).unwrap();
+    assert!(index(folder.path(), &["build", "a.jsonl", "-o", "idx"]).status.success());
+    let mut piped = command(&["index", "build", "-", "-o", "piped"]);
+    let input = fs::File::open(folder.path().join("a.jsonl")).unwrap();
+    assert!(piped.current_dir(folder.path()).stdin(input).status().unwrap().success());
+    for name in ["prints", "weights"] {
+        let read = |index: &str| fs::read(folder.path().join(index).join(name)).unwrap();
+        assert!(read("idx") == read("piped"), "{name}");
+    }
+}
+
 #[test]
 fn an_index_that_does_not_suit_or_is_damaged_is_refused() {
     let folder = directory();

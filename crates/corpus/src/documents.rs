@@ -28,8 +28,7 @@ pub struct Check {
     pub is_near: IsNear,
 }
 
-/// What decides about documents whose distance is near the limit, by their names: a comparison of the texts,
-/// where the distance is an estimate.
+/// A comparison of texts, which decides about two documents whose distance is an estimate near the limit.
 #[derive(Clone)]
 pub struct Judge<'a> {
     /// The largest distance that needs no judge.

@@ -16,7 +16,7 @@ use lookalike_hash::{Hash, Width};
 /// The search before one within k is this many times cheaper.
 const CHEAPER: u64 = if cfg!(test) { 1 } else { 8 };
 
-/// The hashes of all documents of some.
+/// The hashes of kept documents.
 pub(super) struct Hashes {
     index: Arc<dyn HashIndex>,
     /// The documents by their hashes. With a second check, several have one hash.

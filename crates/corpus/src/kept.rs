@@ -27,7 +27,7 @@ const BAND_COST: u64 = 20;
 pub struct Kept<'a> {
     documents: Documents<'a>,
     index: Index,
-    /// The number of documents at which the bytes are measured again, and whether they were too many.
+    /// The number of documents at which the bytes are measured again, and whether they are too many.
     measured_at: u32,
     is_full: bool,
 }
@@ -82,8 +82,8 @@ impl<'a> Kept<'a> {
         decisions
     }
 
-    /// For each of these documents, the nearest among the kept ones, of which are then those before it for
-    /// which `is_kept` says so. That is called in order with the place.
+    /// For each of these documents, the nearest kept one. Each is then kept if `is_kept` says so, which is
+    /// called in order with the place and the nearest.
     pub(super) fn visit_batch(
         &mut self,
         documents: &[Named<'_>],

@@ -1,7 +1,7 @@
 //! Which kept signatures agree with another one in a band: a table of numbers for each band.
 //!
 //! A table has lines of 64 bytes. A hash of a band names a line, and eight more bits of it are beside each
-//! number there. So a lookup reads a line for each band, and hardly a signature that agrees in none.
+//! number there. So a lookup reads a line for each band, and few signatures that agree in no band.
 //!
 //! Costs: some 7 bytes for each band of a signature, besides the signature. A table grows by half, from the
 //! signatures, so that there are never two copies of more than one table. *Absent*: removal.

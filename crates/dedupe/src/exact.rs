@@ -1,8 +1,8 @@
 //! The exact check: whether texts whose estimated similarity is near the limit are as similar as was asked
 //! for.
 //!
-//! An estimate from 200 minima is off by .035 on average, so without the check a quarter of the texts just
-//! below the limit would be dropped. Estimates that are above it by four standard deviations are believed.
+//! An estimate from 200 minima is off by .035 on average. Estimates that are above the limit by four standard
+//! deviations are believed.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -15,7 +15,7 @@ use lookalike_files::Format;
 #[derive(Debug, Args)]
 pub(super) struct About {
     /// File for what each removal rests on, NAME.jsonl or NAME.parquet: the exact similarity of both texts,
-    /// the share of each in the other one, and where they begin to differ. The input is read once more
+    /// the share of each in the other one, and where they begin to differ
     #[arg(long, value_name = "FILE")]
     pub(super) evidence: Option<PathBuf>,
     /// File for a web page on which a person judges some of the pairs of a dropped and a kept document
@@ -61,19 +61,14 @@ impl About {
         ]
     }
 
-    /// Whether the texts are read once more, after the decisions.
-    pub(super) fn reads_again(&self) -> bool {
-        self.evidence.is_some() || self.review.is_some()
-    }
-
     /// The working file of the pairs, if they are wanted.
     pub(super) fn pairs(&self, folder: &Folder) -> Result<Option<Pairs>, Failure> {
-        let is_wanted = self.reads_again() || self.clusters_file.is_some();
+        let is_wanted = self.needs_texts().is_some() || self.clusters_file.is_some();
         is_wanted.then(|| Pairs::create(&folder.work("pairs"))).transpose()
     }
 
     /// The option that needs texts.
-    fn needs_texts(&self) -> Option<&'static str> {
+    pub(super) fn needs_texts(&self) -> Option<&'static str> {
         self.targets()[..2].iter().find(|(_, path)| path.is_some()).map(|(option, _)| *option)
     }
 }

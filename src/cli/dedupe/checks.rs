@@ -38,7 +38,7 @@ pub(super) fn check(
     problems.extend(about::problems(arguments, inputs));
     let plain = maker.of_against();
     for (files, maker) in [(&inputs.files, maker), (&against.files, &plain)] {
-        problems.extend(of_records(files, maker, arguments.skip_invalid));
+        problems.extend(of_records(files, maker, arguments.read.skip_invalid));
     }
     problems.extend(folder::problems(&arguments.output, &inputs.files, arguments.force));
     problems.extend(arguments.upload.iter().flat_map(|to| to.problems(&inputs.files, arguments.force)));

@@ -16,11 +16,11 @@ use super::super::Failure;
 use super::DedupeArguments;
 use super::folder::{parent, partial_of};
 use super::inputs::{Input, Inputs};
-use super::judged;
 use super::output::Sink;
 use super::reader::Reader;
 use super::record::{Maker, Raw};
 use super::run::{fixed_bytes, memory};
+use super::texts;
 use lookalike_files::{Counted, Format, Opens, Packing, columnar, shown};
 use lookalike_wording::counted;
 
@@ -192,7 +192,7 @@ impl Estimator<'_> {
         });
         sample.is_whole = read.is_ok();
         let _ = sink.finish();
-        sample.texts.0 = judged::stored_bytes(&texts);
+        sample.texts.0 = texts::stored_bytes(&texts);
         (sample.before, sample.after) = (before, after.load(Ordering::Relaxed));
         sample
     }
@@ -272,20 +272,17 @@ impl Needs {
         let held = documents * ((compared + sizes.sketch + 4) as u64 + index) as f64;
         let of_order = documents * fixed_bytes(arguments) as f64;
         let is_streamed = arguments.is_streamed() && held <= memory(arguments) as f64;
-        let memory =
-            if is_streamed { held } else { of_order + held.min(memory(arguments) as f64 - of_order) };
+        let memory = if is_streamed { held } else { (of_order + held).min(memory(arguments) as f64) };
         let notes = if arguments.about.annotate { of_inputs.documents * NOTE } else { 0.0 };
         // The print, the name, and where the name ends.
         let of_names = documents * (sizes.record() + 13 + 8) as f64 + of_inputs.ids + of_against.ids;
         let working = of_names + of_inputs.texts + of_against.texts;
-        // Texts that are compared once more, at most all of them.
-        let texts = if arguments.about.reads_again() { of_inputs.output + of_against.output } else { 0.0 };
         let manifest = serde_json::to_string(&inputs.states()).map_or(0, |text| text.len());
         Needs {
             of_inputs,
             memory: memory as u64,
             output: (of_inputs.output + notes) as u64,
-            working: (working + texts) as u64 + manifest as u64,
+            working: working as u64 + manifest as u64,
         }
     }
 }

@@ -24,7 +24,7 @@ const LOCK: &str = "lock";
 /// The output of this run, and that of an earlier one which it replaces.
 const FOLDERS: [&str; 2] = ["output", "replaced"];
 /// The working files, besides those of `--against` and of pipes.
-const FILES: [&str; 14] = [
+const FILES: [&str; 12] = [
     LOCK,
     "manifest.json",
     "prints",
@@ -32,12 +32,10 @@ const FILES: [&str; 14] = [
     "names",
     "names-ends",
     "names-digests",
-    "judged",
     "member",
     "sources",
     "pairs",
     "texts",
-    "texts-ends",
     "notes",
 ];
 

@@ -35,11 +35,11 @@ pub(super) fn prints(
         "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field,
         "form": maker.hash_form.map(|form| form.to_string()), "html": maker.is_page,
         "page": format!("{:?}", maker.page),
-        "id": arguments.id_field, "source": maker.source_field, "annotate": maker.is_annotated,
+        "id": arguments.read.id_field, "source": maker.source_field, "annotate": maker.is_annotated,
         "needs_id": maker.needs_id, "check": arguments.check.is_some(), "inputs": inputs.states(),
         "weights": maker.weights.as_ref().map(|table| format!("{:016x}", table.digest())),
         "charset": maker.charset.map(encoding_rs::Encoding::name),
-        "format": format!("{:?}", arguments.format),
+        "format": format!("{:?}", arguments.read.format),
     });
     let (path, text) = (folder.work(MANIFEST), manifest.to_string());
     let has_input = inputs.files.iter().any(|input| input.path.is_stream());

@@ -15,7 +15,6 @@ mod evidence;
 mod folder;
 mod index;
 mod inputs;
-mod judged;
 mod kept_ids;
 mod manifest;
 mod output;
@@ -88,15 +87,11 @@ pub(super) struct DedupeArguments {
     #[arg(long, value_name = "INPUT")]
     against: Vec<PathBuf>,
     #[command(flatten)]
+    read: ReadArguments,
+    #[command(flatten)]
     about: About,
     #[command(flatten)]
     access: Access,
-    /// Profile, with or without version
-    #[arg(long, default_value = "minhash-copies")]
-    profile: String,
-    /// TOML file that defines your own profiles
-    #[arg(long, value_name = "FILE")]
-    profiles: Option<PathBuf>,
     /// Largest distance of near-duplicates; by default that of the profile
     #[arg(long)]
     k: Option<u32>,
@@ -107,14 +102,45 @@ pub(super) struct DedupeArguments {
     /// estimated from 128 bytes per document
     #[arg(long, value_name = "SIMILARITY")]
     check: Option<f64>,
+    /// File for the weights, so that runs over other parts of a corpus use the same ones
+    #[arg(long, value_name = "FILE")]
+    save_weights: Option<PathBuf>,
+    /// Field or column with a hash made earlier; the text is not read
+    #[arg(long, conflicts_with_all = ["check", "html"], value_name = "FIELD")]
+    hash_field: Option<String>,
+    /// Form of the hashes of --hash-field: hex, 0x, decimal, signed, base64; by default any that cannot be
+    /// mistaken for another one
+    #[arg(long, requires = "hash_field", value_name = "FORM")]
+    hash_format: Option<HashForm>,
+    /// Replace output of an earlier run; write output although a source loses more than --max-loss
+    #[arg(long)]
+    force: bool,
+    /// Estimate documents, memory and disk space from the beginnings of the files; writes nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Memory for the prints and the index of kept documents, such as 512MiB; by default half of what is
+    /// free. What does not fit is decided in rounds, after a second reading. The result is the same
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+    /// The place of the output in a store; `output` is then the name of the working folder.
+    #[arg(skip)]
+    upload: Option<Upload>,
+}
+
+/// Which files are read how, and compared by what.
+#[derive(Clone, Debug, Args)]
+struct ReadArguments {
+    /// Profile, with or without version
+    #[arg(long, default_value = "minhash-copies")]
+    profile: String,
+    /// TOML file that defines your own profiles
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
     /// For profiles of minima: weights of features by how many texts have them: learned (from the first 1,000
     /// records and a tenth of the others, if these have 100 different texts), none, or a file that
     /// --save-weights wrote
     #[arg(long, value_name = "WHICH")]
     weights: Option<Weights>,
-    /// File for the weights, so that runs over other parts of a corpus use the same ones
-    #[arg(long, value_name = "FILE")]
-    save_weights: Option<PathBuf>,
     /// Format of the files; by default from their names
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -128,38 +154,18 @@ pub(super) struct DedupeArguments {
     /// Field or column with the id, which every document must then have; by default "id" if there is one
     #[arg(long, value_name = "FIELD")]
     id_field: Option<String>,
-    /// Field or column with a hash made earlier; the text is not read
-    #[arg(long, conflicts_with_all = ["check", "html"], value_name = "FIELD")]
-    hash_field: Option<String>,
-    /// Form of the hashes of --hash-field: hex, 0x, decimal, signed, base64; by default any that cannot be
-    /// mistaken for another one
-    #[arg(long, requires = "hash_field", value_name = "FORM")]
-    hash_format: Option<HashForm>,
     /// The texts are HTML pages: compare their main text. Pages of WARC files always are
     #[arg(long)]
     html: bool,
     /// Which text of pages is compared
     #[arg(long, value_name = "WHICH", default_value = "main")]
     page: OfPage,
-    /// Leave out records that cannot be read, instead of ending without output
+    /// Leave out records that cannot be read, instead of ending without a result
     #[arg(long)]
     skip_invalid: bool,
-    /// Replace output of an earlier run; write output although a source loses more than --max-loss
-    #[arg(long)]
-    force: bool,
-    /// Estimate documents, memory and disk space from the beginnings of the files; writes nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Memory for the prints and the index of kept documents, such as 512MiB; by default half of what is
-    /// free. What does not fit is decided in rounds, after a second reading. The result is the same
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    memory: Option<u64>,
     /// Threads; by default one for each processor
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// The place of the output in a store; `output` is then the name of the working folder.
-    #[arg(skip)]
-    upload: Option<Upload>,
 }
 
 /// [`Groups`] as the user names them.
@@ -188,7 +194,7 @@ pub(super) fn run(mut arguments: DedupeArguments) -> Result<(), Failure> {
     if let Some((option, path)) = arguments.targets().iter().find(|(_, path)| is_address(&shown(path))) {
         return Err(Failure::new(format!("{option} {} is no path: name a file here", shown(path))));
     }
-    let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
+    let profile = profile(arguments.read.profiles.as_deref(), &arguments.read.profile)?;
     let radius = radius(arguments)?;
     distance(radius, profile, false)?;
     if arguments.hash_field.is_some() && profile.signatures().is_some() {
@@ -208,12 +214,13 @@ pub(super) fn run(mut arguments: DedupeArguments) -> Result<(), Failure> {
     if arguments.hash_field.is_some() && arguments.keep == Keep::By(KeepRule::Longest) {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }
-    let mut inputs = Inputs::of(&arguments.inputs, arguments.format);
-    let mut against = Against::of(&arguments.against, arguments.format);
+    let mut inputs = Inputs::of(&arguments.inputs, arguments.read.format);
+    let mut against = Against::of(&arguments.against, arguments.read.format);
     for files in [&inputs, &against.inputs] {
         files.passed_over().iter().chain(&files.notes).for_each(|note| tell(note));
     }
-    let maker = Maker::of(arguments, profile, Exact::of(profile, radius, false).is_some());
+    let gives_texts = Exact::of(profile, radius, false).is_some() || arguments.about.needs_texts().is_some();
+    let maker = Maker::of(arguments, profile, gives_texts);
     checks::check(arguments, &inputs, &against.inputs, &maker)?;
     if arguments.dry_run {
         return estimate::print(arguments, &inputs, &against.inputs, &maker);
@@ -254,16 +261,16 @@ impl Maker {
         Maker {
             profile,
             keep: arguments.keep.clone(),
-            text_field: arguments.text_field.clone(),
-            id_field: arguments.id_field.clone().unwrap_or_else(|| "id".to_owned()),
-            needs_id: arguments.id_field.is_some() || arguments.about.keep_ids.is_some(),
+            text_field: arguments.read.text_field.clone(),
+            id_field: arguments.read.id_field.clone().unwrap_or_else(|| "id".to_owned()),
+            needs_id: arguments.read.id_field.is_some() || arguments.about.keep_ids.is_some(),
             is_annotated: arguments.about.annotate,
             source_field: arguments.about.source_field.clone(),
             hash_field: arguments.hash_field.clone(),
             hash_form: arguments.hash_format,
-            is_page: arguments.html,
-            page: arguments.page.into(),
-            charset: arguments.charset,
+            is_page: arguments.read.html,
+            page: arguments.read.page.into(),
+            charset: arguments.read.charset,
             is_exported: false,
             sizes: Maker::sizes(profile, arguments.check.is_some()),
             weights: None,
@@ -275,7 +282,7 @@ impl Maker {
 /// The number of threads.
 fn threads(arguments: &DedupeArguments) -> usize {
     let all = || std::thread::available_parallelism().map_or(1, usize::from);
-    arguments.threads.map_or_else(all, usize::from)
+    arguments.read.threads.map_or_else(all, usize::from)
 }
 
 /// The radius that the options name.

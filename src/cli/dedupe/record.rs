@@ -250,16 +250,11 @@ impl Maker {
         if is_page { page_text(text, self.page).text.into() } else { text.into() }
     }
 
-    /// The text of a record that is compared; `None` if it has none.
-    pub(super) fn text<'a>(&self, raw: &'a Raw, about: &'a About) -> Option<Cow<'a, str>> {
-        let Document { text, is_page, .. } = self.document(raw, about).ok()??;
-        let text = text?;
-        Some(if is_page { page_text(&text, self.page).text.into() } else { text })
-    }
-
     /// The features of a record with a text; empty if it has none.
     pub(super) fn features(&self, raw: &Raw, about: &About) -> Vec<u64> {
-        self.text(raw, about).map_or_else(Vec::new, |text| self.profile.feature_set(&text))
+        let document = self.document(raw, about).ok().flatten();
+        let text = document.and_then(|document| Some((document.text?, document.is_page)));
+        text.map_or_else(Vec::new, |(text, is_page)| self.profile.feature_set(&self.compared(&text, is_page)))
     }
 
     /// The one for files of `--against`.

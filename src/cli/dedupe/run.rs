@@ -25,7 +25,6 @@ use super::against::Against;
 use super::dropped::{DroppedLine, Lines};
 use super::folder::Folder;
 use super::inputs::{Input, Inputs, unchanged};
-use super::judged::Judged;
 use super::kept_ids::KeptIds;
 use super::manifest::{forget, prints};
 use super::output::Outputs;
@@ -37,6 +36,7 @@ use super::sources::Sources;
 use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::Summary;
 use super::target;
+use super::texts::Texts;
 use super::{Clusters, DedupeArguments, distance, threads, weights};
 pub(super) use decide::{fixed_bytes, memory};
 use lookalike_corpus::{Decision, Decisions, Documents, Kept, Named};
@@ -84,7 +84,7 @@ pub(super) fn run(
         run.write(&decisions)?;
     }
     run.refuse_losses(None)?;
-    run.write_evidence(&folder)?;
+    run.write_evidence()?;
     run.write_groups()?;
     run.finish(folder)
 }
@@ -110,8 +110,8 @@ struct Run<'a> {
     names: Names,
     /// What is near.
     documents: Documents<'static>,
-    /// The texts of all documents, if they decide what is near.
-    texts: Option<Arc<Judged>>,
+    /// The texts of all documents, if they decide what is near, or are evidence.
+    texts: Option<Arc<Texts>>,
     /// The documents that are kept so far, while each is decided when it is read.
     kept: Option<Kept<'static>>,
     /// The memory for them.
@@ -152,7 +152,8 @@ impl<'a> Run<'a> {
         let check = arguments.check.map(second_check);
         let k = distance(radius, maker.profile, maker.weights.is_some())?;
         let exact = Exact::of(maker.profile, radius, maker.weights.is_some());
-        let texts = exact.map(|_| Judged::create(&folder.work("judged"))).transpose()?.map(Arc::new);
+        let texts =
+            maker.gives_texts.then(|| Texts::create(&folder.work("texts"))).transpose()?.map(Arc::new);
         let judge = exact.zip(texts.clone()).map(|(exact, texts)| {
             exact.judge(maker.profile, maker.weights.clone(), move |number| texts.get(number).map(Cow::Owned))
         });
@@ -272,7 +273,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Stores the text of the next document, if texts decide.
+    /// Stores the text of the next document, if texts are wanted.
     fn give(&self, text: Option<&str>) -> Result<(), Failure> {
         self.texts.as_ref().map_or(Ok(()), |texts| texts.push(text))
     }
@@ -433,7 +434,7 @@ impl<'a> Run<'a> {
 
     /// Ends the run if records are invalid, or ids are repeated.
     fn refuse_invalid(&self) -> Result<(), Failure> {
-        if self.summary.invalid > 0 && !self.arguments.skip_invalid {
+        if self.summary.invalid > 0 && !self.arguments.read.skip_invalid {
             return Err(refusal(self.summary.invalid, ""));
         }
         let Some((a, b)) = self.names.repeated(self.memory / PARTS)? else { return Ok(()) };

@@ -55,7 +55,7 @@ pub(super) fn choose(
     maker: &Maker,
     stop: &AtomicU8,
 ) -> Result<(Option<Arc<Frequencies>>, Option<String>), Failure> {
-    let wanted = &arguments.weights.clone().or_else(|| against.weights());
+    let wanted = &arguments.read.weights.clone().or_else(|| against.weights());
     if *wanted == Some(Weights::None) && arguments.save_weights.is_some() {
         return Err(Failure::new("--weights none leaves nothing for --save-weights to write: name only one"));
     }

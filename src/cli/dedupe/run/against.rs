@@ -3,27 +3,21 @@
 use std::sync::atomic::Ordering;
 
 use super::super::super::Failure;
-use super::super::inputs::Input;
 use super::super::progress::bar;
 use super::super::reader::Reader;
 use super::super::record::Maker;
 use super::super::spool::Kind;
 use super::{Run, refusal, show_invalid, unchanged};
 
-impl<'a> Run<'a> {
-    /// The files of `--against`, and those that collections were fetched into.
-    pub(super) fn against_files(&self) -> [(&'a [Input], Maker); 2] {
-        let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
-        let plain = self.maker.of_against();
-        let of_server = Maker { is_exported: true, charset: None, ..plain.clone() };
-        [(files, plain), (exported, of_server)]
-    }
-
+impl Run<'_> {
     /// Reads the documents of `--against`: all of them count as kept, and none is written.
     pub(super) fn read_against(&mut self) -> Result<(), Failure> {
         let bar = bar("against", self.against.inputs.bytes());
+        let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
+        let plain = self.maker.of_against();
+        let of_server = Maker { is_exported: true, charset: None, ..plain.clone() };
         let (mut invalid, mut first) = (0, 0);
-        for (files, maker) in self.against_files() {
+        for (files, maker) in [(files, plain), (exported, of_server)] {
             let reader = Reader { inputs: files, maker: &maker, ..self.reader(&[], 0) };
             reader.each(|records| {
                 bar.set_position(reader.passed.load(Ordering::Relaxed));
@@ -53,7 +47,7 @@ impl<'a> Run<'a> {
         bar.finish_and_clear();
         self.read_indexes()?;
         unchanged(&self.against.inputs.files)?;
-        if invalid > 0 && !self.arguments.skip_invalid {
+        if invalid > 0 && !self.arguments.read.skip_invalid {
             return Err(refusal(invalid, " of --against"));
         }
         Ok(())

@@ -6,9 +6,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches, Subcommand};
-use encoding_rs::Encoding;
 
-use super::super::super::fingerprint::{OfPage, profile};
+use super::super::super::fingerprint::profile;
 use super::super::super::signals::stop_on_signals;
 use super::super::super::{Failure, printable, tell};
 use super::super::against::Against;
@@ -17,12 +16,12 @@ use super::super::index::{AboutIndex, FILES, Index, WEIGHTS};
 use super::super::inputs::Inputs;
 use super::super::record::Maker;
 use super::super::spool::Kind;
-use super::super::weights::{self, Weights};
-use super::super::{DedupeArguments, checks};
+use super::super::weights;
+use super::super::{DedupeArguments, ReadArguments, checks};
 use super::{Run, refusal};
 use crate::cli::at;
 use lookalike_dedupe::Radius;
-use lookalike_files::{Format, charset, shown};
+use lookalike_files::shown;
 use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
@@ -51,39 +50,8 @@ struct Build {
     /// Folder for the index
     #[arg(long, short, value_name = "FOLDER")]
     output: PathBuf,
-    /// Profile, with or without version
-    #[arg(long, default_value = "minhash-copies")]
-    profile: String,
-    /// TOML file that defines your own profiles
-    #[arg(long, value_name = "FILE")]
-    profiles: Option<PathBuf>,
-    /// Weights of features: learned, none, or a file that --save-weights wrote
-    #[arg(long, value_name = "WHICH")]
-    weights: Option<Weights>,
-    /// Format of the files; by default from their names
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// Charset of JSON lines, tables and texts
-    #[arg(long, value_name = "CHARSET", value_parser = charset)]
-    charset: Option<&'static Encoding>,
-    /// Field or column with the text
-    #[arg(long, default_value = "text", value_name = "FIELD")]
-    text_field: String,
-    /// Field or column with the id; by default "id" if there is one
-    #[arg(long, value_name = "FIELD")]
-    id_field: Option<String>,
-    /// The texts are HTML pages
-    #[arg(long)]
-    html: bool,
-    /// Which text of pages is compared
-    #[arg(long, value_name = "WHICH", default_value = "main")]
-    page: OfPage,
-    /// Leave out records that cannot be read, instead of ending without an index
-    #[arg(long)]
-    skip_invalid: bool,
-    /// Threads; by default one for each processor
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    threads: Option<u16>,
+    #[command(flatten)]
+    read: ReadArguments,
 }
 
 impl Build {
@@ -95,17 +63,7 @@ impl Build {
         DedupeArguments {
             inputs: self.inputs.clone(),
             output: self.output.clone(),
-            profile: self.profile.clone(),
-            profiles: self.profiles.clone(),
-            weights: self.weights.clone(),
-            format: self.format,
-            charset: self.charset,
-            text_field: self.text_field.clone(),
-            id_field: self.id_field.clone(),
-            html: self.html,
-            page: self.page,
-            skip_invalid: self.skip_invalid,
-            threads: self.threads,
+            read: self.read.clone(),
             ..defaults
         }
     }
@@ -133,18 +91,18 @@ fn info(index: &Index) -> Result<(), Failure> {
 }
 
 fn build(arguments: &DedupeArguments) -> Result<(), Failure> {
-    let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
+    let profile = profile(arguments.read.profiles.as_deref(), &arguments.read.profile)?;
     if !profile.takes_texts() {
         let profile = profile.id();
         return Err(Failure::new(format!(
             "{profile} takes only hashes that were made earlier, and no texts"
         )));
     }
-    let inputs = Inputs::of(&arguments.inputs, arguments.format);
+    let mut inputs = Inputs::of(&arguments.inputs, arguments.read.format);
     inputs.passed_over().iter().chain(&inputs.notes).for_each(|note| tell(note));
     let mut maker = Maker::of(arguments, profile, false);
     let mut problems = inputs.problems.clone();
-    problems.extend(checks::of_records(&inputs.files, &maker, arguments.skip_invalid));
+    problems.extend(checks::of_records(&inputs.files, &maker, arguments.read.skip_invalid));
     if fs::symlink_metadata(&arguments.output).is_ok() {
         let output = shown(&arguments.output);
         problems.push(format!("{output} exists: name another folder, or remove it first"));
@@ -154,12 +112,13 @@ fn build(arguments: &DedupeArguments) -> Result<(), Failure> {
     checks::refuse(problems)?;
     let folder = Folder::open(&arguments.output, &[])?;
     let (stop, against) = (stop_on_signals(), Against::default());
+    inputs.store_streams(|name| folder.work(name), &stop)?;
     let (table, note) = weights::choose(arguments, &inputs, &against, &maker, &stop)?;
     maker.weights = table;
     let mut run = Run::new(arguments, &inputs, &against, &maker, Radius::Distance(0), &folder, stop)?;
     run.kept = None;
     run.read(&folder)?;
-    if run.summary.invalid > 0 && !arguments.skip_invalid {
+    if run.summary.invalid > 0 && !arguments.read.skip_invalid {
         return Err(refusal(run.summary.invalid, ""));
     }
     let mut documents = 0;
