@@ -5,27 +5,28 @@
 //! does not know, and simplification. The caller handles both.
 
 use std::collections::HashSet;
-use std::io::Read;
 use std::sync::LazyLock;
 
-use flate2::read::GzDecoder;
 use jieba_rs::Jieba;
 
 use super::cppjieba;
 use super::lexicon::Lexicon;
+use super::ranked::{Ranked, entries, entry, unpacked};
 use crate::{Edition, NewWords};
 
-static PACKED: &[u8] = include_bytes!("../../assets/words.txt.gz");
+/// The built-in words, as `build.rs` ranked them.
+static RANKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ranked"));
 /// The differences of cppjieba's edition: `-` before a word that it does not have, `+` before a word of its
 /// user dictionary.
 static CPPJIEBA: &str = include_str!("../../assets/words-cppjieba.txt");
 
-/// Loading takes a tenth of a second. All users share it, because it is read-only.
+/// All users share it, because it is read-only.
 static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
-    let text = unpacked();
-    Lexicon::of(entries(&text)).expect("the built-in dictionary is not too large")
+    let ranked = Ranked::from_bytes(RANKED).expect("the build script wrote it");
+    Lexicon::of(ranked)
 });
 
+/// Loading takes a tenth of a second.
 static BUILT_IN_CPPJIEBA: LazyLock<Lexicon> = LazyLock::new(|| {
     let text = unpacked();
     of_cppjieba(&text, Vec::new()).expect("the built-in dictionary is not too large")
@@ -83,7 +84,7 @@ impl Dictionary {
                     Jieba::with_dict(&mut built_in.as_bytes()).expect("lines of words and frequencies");
                 let mut words = entries(&built_in);
                 words.extend(own_words(lines, |word, frequency| jieba.add_word(word, frequency, None))?);
-                Lexicon::of(sorted(words))
+                Ranked::of(sorted(words)).map(Lexicon::of)
             }
         };
         Ok(Dictionary { own: Some(own.ok_or(WrongWord::TooMany)?) })
@@ -122,7 +123,8 @@ fn of_cppjieba(built_in: &str, own: Vec<(&str, usize)>) -> Option<Lexicon> {
     let total = words.iter().map(|&(_, frequency)| frequency).sum::<usize>() as f64;
     let user_words = CPPJIEBA.lines().filter_map(|line| line.strip_prefix('+')).filter_map(entry);
     words.extend(user_words.chain(own));
-    Lexicon::with_probabilities(sorted(words), LEAST, |frequency| libm::log(frequency as f64 / total))
+    let ranked = Ranked::of(sorted(words))?;
+    Some(Lexicon::with_probabilities(ranked, LEAST, |frequency| libm::log(frequency as f64 / total)))
 }
 
 /// The words of a user, each with the frequency that `frequency` makes of the one in its line, if any.
@@ -151,22 +153,6 @@ fn sorted(mut words: Vec<(&str, usize)>) -> Vec<(&str, usize)> {
     words.sort_by_key(|&(word, _)| word);
     words.dedup_by_key(|&mut (word, _)| word);
     words
-}
-
-/// The lines of the built-in dictionary: a word, a space and its frequency, sorted by bytes.
-pub(super) fn unpacked() -> String {
-    let mut text = String::new();
-    GzDecoder::new(PACKED).read_to_string(&mut text).expect("the embedded dictionary is readable");
-    text
-}
-
-fn entries(text: &str) -> Vec<(&str, usize)> {
-    text.lines().filter_map(entry).collect()
-}
-
-fn entry(line: &str) -> Option<(&str, usize)> {
-    let (word, count) = line.split_once(' ')?;
-    Some((word, count.parse().ok()?))
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use std::sync::LazyLock;
 
 use jieba_rs::Jieba;
 
-use super::trie::{MAX_VALUE, Trie};
+use super::ranked::Ranked;
+use super::trie::Trie;
 
 /// A dictionary without words, so that the hidden Markov model makes the whole cut.
 static MODEL: LazyLock<Jieba> = LazyLock::new(Jieba::empty);
@@ -46,34 +47,25 @@ pub(super) struct Place {
 }
 
 impl Lexicon {
-    /// The lexicon of these words and their frequencies. The words are sorted and distinct, and none is
-    /// empty. `None` if they are too many, or have too many different frequencies: see [`Trie::of`].
-    pub(super) fn of(words: Vec<(&str, usize)>) -> Option<Lexicon> {
-        let total = libm::log(words.iter().map(|&(_, frequency)| frequency).sum::<usize>() as f64);
-        Lexicon::with_probabilities(words, 1, |frequency| libm::log(frequency as f64) - total)
+    /// The lexicon of these words and their frequencies.
+    pub(super) fn of(ranked: Ranked) -> Lexicon {
+        let total = libm::log(ranked.total as f64);
+        Lexicon::with_probabilities(ranked, 1, |frequency| libm::log(frequency as f64) - total)
     }
 
     /// As [`Lexicon::of`]. `probability` is the logarithm of the probability of a frequency, and `unknown`
     /// the frequency of a character that is no word.
     pub(super) fn with_probabilities(
-        words: Vec<(&str, usize)>,
+        ranked: Ranked,
         unknown: usize,
         probability: impl Fn(usize) -> f64,
-    ) -> Option<Lexicon> {
-        let mut frequencies: Vec<usize> = words.iter().map(|&(_, frequency)| frequency).collect();
-        frequencies.sort_unstable();
-        frequencies.dedup();
-        frequencies.shrink_to_fit();
-        u32::try_from(frequencies.len()).ok().filter(|&count| count <= MAX_VALUE)?;
-        let value = |frequency| frequencies.partition_point(|&other| other < frequency) as u32 + 1;
-        let values: Vec<(&str, u32)> =
-            words.into_iter().map(|(word, frequency)| (word, value(frequency))).collect();
-        let logarithms = frequencies.iter().map(|&frequency| probability(frequency));
-        Some(Lexicon {
-            trie: Trie::of(&values)?,
+    ) -> Lexicon {
+        let logarithms = ranked.frequencies.iter().map(|&frequency| probability(frequency));
+        Lexicon {
             probabilities: std::iter::once(f64::NEG_INFINITY).chain(logarithms).collect(),
             unknown: probability(unknown),
-        })
+            trie: ranked.trie,
+        }
     }
 
     /// Whether the lexicon has a word.

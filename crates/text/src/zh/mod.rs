@@ -1,4 +1,4 @@
-//! Chinese: its words by jieba's dictionary (`dictionary`, `lexicon`, `trie`), the cut of cppjieba with its
+//! Chinese: its words by jieba's dictionary (`dictionary`, `lexicon`, `ranked`, `trie`), the cut of cppjieba with its
 //! hidden Markov model (`cppjieba`, `markov`), and simplified characters in place of traditional ones
 //! (`simplify`).
 //!
@@ -8,6 +8,7 @@ mod cppjieba;
 mod dictionary;
 mod lexicon;
 mod markov;
+mod ranked;
 mod simplify;
 mod trie;
 

@@ -162,7 +162,7 @@ pub fn simplified(sentence: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dictionary::unpacked;
+    use super::super::ranked::unpacked;
     use super::*;
 
     #[test]

@@ -7,8 +7,10 @@
 //! a filter of the codes of its children, so most steps that fail read nothing. Frequent characters have
 //! small codes, which places nodes that are read often close together.
 //!
-//! Not here: changes. A trie is built once, from all its words.
+//! Not here: changes. A trie is built once, from all its words. That of the built-in words is built by
+//! `build.rs`, which compiles this file, too.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// The bits of each part of a node, from the most significant part.
@@ -29,7 +31,8 @@ pub(super) struct Trie {
     codes: Codes,
     /// The nodes of single characters, by code.
     first: Vec<Node>,
-    nodes: Vec<Node>,
+    /// All others, little-endian, as they stand in the program.
+    nodes: Cow<'static, [[u8; 8]]>,
 }
 
 /// The base of the children, the filter of their codes, the node's own code, and the value of the word that
@@ -96,9 +99,30 @@ impl Trie {
         while !next.is_empty() {
             next = builder.place(next, None)?;
         }
-        let mut nodes = builder.nodes;
-        nodes.shrink_to_fit();
-        Some(Trie { codes, first, nodes })
+        let nodes: Vec<[u8; 8]> = builder.nodes.into_iter().map(|node| node.0.to_le_bytes()).collect();
+        Some(Trie { codes, first, nodes: nodes.into() })
+    }
+
+    /// The trie in bytes: the number of codes, the character of each code from 1 on, and the nodes.
+    #[allow(dead_code, reason = "the build script uses it")]
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.codes.count.to_le_bytes().to_vec();
+        bytes.extend(self.codes.characters().into_iter().flat_map(|c| u32::from(c).to_le_bytes()));
+        bytes.extend(self.first.iter().flat_map(|node| node.0.to_le_bytes()));
+        bytes.extend(self.nodes.iter().flatten());
+        bytes
+    }
+
+    /// The trie that has these bytes. `None` if no trie has them.
+    pub(super) fn from_bytes(bytes: &'static [u8]) -> Option<Trie> {
+        let (count, rest) = bytes.split_first_chunk()?;
+        let count = u32::from_le_bytes(*count) as usize;
+        let (characters, nodes) = rest.split_at_checked(count.checked_sub(1)? * 4)?;
+        let characters = characters.as_chunks().0.iter().map(|c| char::from_u32(u32::from_le_bytes(*c)));
+        let (first, nodes) = nodes.as_chunks().0.split_at_checked(count)?;
+        let first = first.iter().map(|node| Node(u64::from_le_bytes(*node))).collect();
+        let codes = Codes::of_characters(characters.collect::<Option<_>>()?)?;
+        Some(Trie { codes, first, nodes: nodes.into() })
     }
 
     /// The code of a character; 0 if no word has it.
@@ -120,7 +144,8 @@ impl Trie {
             return None;
         }
         let base = (node.0 >> (64 - BASE_BITS)) as usize;
-        self.nodes.get(base + code as usize).copied().filter(|child| child.code() == code)
+        let child = self.nodes.get(base + code as usize).map(|node| Node(u64::from_le_bytes(*node)));
+        child.filter(|child| child.code() == code)
     }
 
     /// The value of a word; 0 if the trie does not have it.
@@ -150,9 +175,14 @@ impl Codes {
         }
         let mut order: Vec<(char, u64)> = weights.into_iter().collect();
         order.sort_unstable_by_key(|&(c, weight)| (std::cmp::Reverse(weight), c));
-        let count = u32::try_from(order.len() + 1).ok().filter(|&count| count < (1 << CODE_BITS) - 1)?;
+        Codes::of_characters(order.into_iter().map(|(c, _)| c).collect())
+    }
+
+    /// The codes of these characters: 1 for the first. `None` if they are too many.
+    fn of_characters(characters: Vec<char>) -> Option<Codes> {
+        let count = u32::try_from(characters.len() + 1).ok().filter(|&count| count < (1 << CODE_BITS) - 1)?;
         let mut codes = Codes { basic: vec![0; 0x1_0000], other: Vec::new(), count };
-        for (code, (c, _)) in (1..).zip(order) {
+        for (code, c) in (1..).zip(characters) {
             match codes.basic.get_mut(c as usize) {
                 Some(place) => *place = code,
                 None => codes.other.push((c, code)),
@@ -160,6 +190,16 @@ impl Codes {
         }
         codes.other.sort_unstable();
         Some(codes)
+    }
+
+    /// The characters in the order of their codes.
+    fn characters(&self) -> Vec<char> {
+        let basic = (0..).zip(&self.basic).filter(|(_, code)| **code > 0);
+        let basic = basic.filter_map(|(c, code)| Some((*code, char::from_u32(c)?)));
+        let other = self.other.iter().map(|(c, code)| (*code, *c));
+        let mut all: Vec<(u32, char)> = basic.chain(other).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, c)| c).collect()
     }
 
     #[inline]
@@ -363,7 +403,7 @@ mod tests {
         ) {
             let sorted: Vec<(&str, u32)> =
                 words.iter().map(|(word, value)| (word.as_str(), *value)).collect();
-            let trie = Trie::of(&sorted).unwrap();
+            let trie = Trie::from_bytes(Trie::of(&sorted).unwrap().to_bytes().leak()).unwrap();
             for text in texts.iter().chain(words.keys()) {
                 let starts = text.char_indices().map(|(at, c)| at + c.len_utf8());
                 let expected: Vec<(usize, u32)> = (1..)
