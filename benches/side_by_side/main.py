@@ -6,6 +6,10 @@ the precision, recall and F1 of the dropped documents by the labels of the sets 
     cargo install incrededup@0.3.1 --locked --root target/side_by_side
     target/side_by_side/bin/python benches/side_by_side/main.py
 
+With --copies DOCUMENTS LABELS it is one file with known copies instead: JSON lines with `id` and `text`, and
+lines of an original, its copy and a kind, separated by tabs. All programs then have one processor, and the
+table has processor time and the share of the copies that are found, which are not kept beside their original.
+
 Options: --rounds N, --only NAME (part of the name of a row, several times), --sets NAME.... Each set is cut
 into two files, because datatrove needs a file for each process. Every run is a process of its own; the time
 is that of the work itself, without the start of Python. The table gives the median of the rounds, whose runs
@@ -37,7 +41,7 @@ INCREDEDUP = os.path.join(ROOT, "target", "side_by_side", "bin", "incrededup")
 
 
 def ours(*options):
-    return "lookalike", {"program": OURS, "options": list(options)}
+    return "lookalike", {"program": OURS, "options": list(options), "threads": "2"}
 
 
 # A row of the table: its name, the function in tools.py, and its settings. "LANGUAGE" is that of the set.
@@ -60,6 +64,24 @@ ROWS = {
         "incrededup",
         {"program": INCREDEDUP, "options": ["--min-content-len", "100"]},
     ),
+}
+
+# The rows for a file with known copies.
+COPIES = {
+    "`lookalike dedupe` (`minhash-copies`)": ours(),
+    "the same, `--weights none`": ours("--weights", "none"),
+    "the same, `--k 119`: without the check of texts": ours("--k", "119"),
+    "`--profile minhash`": ours("--profile", "minhash"),
+    "`--profile copies-128`": ours("--profile", "copies-128"),
+    "`--profile copies-64`": ours("--profile", "copies-64"),
+    "rensa, .5, words": ("rensa", {"threshold": 0.5, "tokens": "words"}),
+    "rensa, .5, five letters": ROWS["rensa, .5, five letters"],
+    "datasketch, .5, words": ROWS["datasketch, its example: .5, words"],
+    "datasketch, .5, five letters": ROWS["datasketch, .5, five letters"],
+    "text-dedup, default: .7, five words": ("text_dedup", {"options": []}),
+    "text-dedup, .5, three words": ("text_dedup", {"options": ["--threshold", "0.5", "--ngram", "3"]}),
+    "datatrove, its first stage of four": ("datatrove_signatures", {}),
+    "datatrove, default": ROWS["datatrove, default"],
 }
 
 
@@ -135,7 +157,7 @@ def resident(root):
 
 
 def run(tool, settings, files):
-    """Runs a tool once. Returns seconds, bytes, and pairs; None if it fails."""
+    """Runs a tool once. Returns seconds, seconds of a processor, bytes, and pairs; None if it fails."""
     with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "target")) as folder:
         command = [sys.executable, os.path.join(HERE, "tools.py"), tool, json.dumps(settings), folder, *files]
         log = open(os.path.join(folder, "log"), "w")
@@ -158,7 +180,8 @@ def run(tool, settings, files):
             return None
         with open(os.path.join(folder, "pairs.tsv"), encoding="utf-8") as rows:
             pairs = [tuple(row.rstrip("\n").split("\t")) for row in rows]
-        return float(output.split()[-1]), most[0], pairs
+        seconds, of_processor = map(float, output.split()[-2:])
+        return seconds, of_processor, most[0], pairs
 
 
 def own_memory(process):
@@ -169,14 +192,49 @@ def own_memory(process):
         return 0
 
 
+def beside_copies(documents, labels, rounds, parts):
+    """Prints the table for a file with known copies."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+    with open(labels, encoding="utf-8") as rows:
+        copies = [row.rstrip("\n").split("\t")[:2] for row in rows]
+    wanted = {name: row for name, row in COPIES.items() if any(part in name for part in parts)}
+    found = {}
+    with tempfile.TemporaryDirectory(dir=os.path.join(ROOT, "target")) as folder:
+        shutil.copy(documents, os.path.join(folder, "0.jsonl"))
+        with open(documents, encoding="utf-8") as lines:
+            count = sum(1 for _ in lines)
+        for at in range(rounds):
+            for name, (tool, settings) in wanted.items():
+                if at == 0 or found[name] and found[name][0][0] <= LONG:
+                    result = run(tool, settings | {"threads": "1"}, [os.path.join(folder, "0.jsonl")])
+                    found.setdefault(name, []).extend([result] if result else [])
+                    print(f"{name}: {result and result[:3]}", file=sys.stderr)
+    print("| program | processor seconds | to the first row | MiB | copies found | kept |")
+    print("|---|--:|--:|--:|--:|--:|")
+    first = None
+    for name, runs in found.items():
+        if not runs:
+            print(f"| {name} | failed |")
+            continue
+        seconds, memory = statistics.median(run[1] for run in runs), max(run[2] for run in runs)
+        first, dropped = first or seconds, {dropped for dropped, _ in runs[-1][3]}
+        share = sum(a in dropped or b in dropped for a, b in copies) / len(copies)
+        cells = [f"{seconds:.2f}", f"{seconds / first:.2f}", f"{memory / 2**20:.0f}"]
+        cells += [f"{share:.3f}", f"{count - len(dropped):,}"] if dropped else ["–", "–"]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Compares dedupe with other programs; see the file.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--sets", nargs="+", default=SETS)
+    parser.add_argument("--copies", nargs=2, metavar=("DOCUMENTS", "LABELS"))
     arguments = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     parts = arguments.only or [""]
+    if arguments.copies:
+        return beside_copies(*arguments.copies, arguments.rounds, parts)
     wanted = {name: row for name, row in ROWS.items() if any(part in name for part in parts)}
     found = {}
     for name in arguments.sets:
@@ -185,21 +243,21 @@ def main():
             labels, language = Labels(name, ids), "cmn" if name.startswith("zh") else "eng"
             for _ in range(arguments.rounds):
                 for row, (tool, settings) in wanted.items():
-                    if any(seconds > LONG for seconds, _, _ in found.get((row, name), [])):
+                    if any(seconds > LONG for seconds, *_ in found.get((row, name), [])):
                         continue
                     own = {"language": language} if "language" in settings else {}
                     result = run(tool, settings | own, files)
                     if result:
                         found.setdefault((row, name), []).append(result)
-                        seconds, memory, pairs = result
+                        seconds, _, memory, pairs = result
                         print(f"{name}, {row}: {seconds:.2f} s, {len(pairs)} dropped", file=sys.stderr)
             for row in wanted:
                 runs = found.get((row, name))
                 if runs:
                     found[row, name] = (
                         statistics.median(run[0] for run in runs),
-                        max(run[1] for run in runs),
-                        *labels.judge(runs[-1][2]),
+                        max(run[2] for run in runs),
+                        *labels.judge(runs[-1][3]),
                     )
     print("| program | " + " | ".join(arguments.sets) + " | seconds | MiB | mean F1 |")
     print("|---|" + "---|" * len(arguments.sets) + "--:|--:|--:|")

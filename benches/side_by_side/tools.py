@@ -14,6 +14,15 @@ import sys
 import time
 
 
+def clock():
+    """Seconds, and seconds of processor time of this process and of those that it waited for."""
+    return time.monotonic(), sum(os.times()[:4])
+
+
+def since(start):
+    return [now - before for now, before in zip(clock(), start)]
+
+
 def documents(files):
     for path in files:
         with open(path, encoding="utf-8") as lines:
@@ -63,7 +72,7 @@ def datasketch(files, folder, settings):
     from datasketch import MinHash, MinHashLSH
 
     tokens, threshold = TOKENS[settings["tokens"]], settings["threshold"]
-    start = time.monotonic()
+    start = clock()
     index, signatures, output, pairs = MinHashLSH(threshold=threshold), {}, Output(folder), []
     for path, line, document in documents(files):
         signature = MinHash()
@@ -77,7 +86,7 @@ def datasketch(files, folder, settings):
             index.insert(document["id"], signature)
             output.write(path, line)
     output.close()
-    seconds = time.monotonic() - start
+    seconds = since(start)
     write_pairs(folder, pairs)
     return seconds
 
@@ -86,7 +95,7 @@ def rensa(files, folder, settings):
     from rensa import RMinHash, RMinHashDeduplicator
 
     tokens, size = TOKENS[settings["tokens"]], 1000
-    start = time.monotonic()
+    start = clock()
     index = RMinHashDeduplicator(threshold=settings["threshold"], num_perm=128, use_lsh=True)
     output, dropped, batch = Output(folder), [], []
 
@@ -105,7 +114,7 @@ def rensa(files, folder, settings):
             decide()
     decide()
     output.close()
-    seconds = time.monotonic() - start
+    seconds = since(start)
     # The most similar of the documents that it finds for a dropped one.
     texts = {document["id"]: document["text"] for _, _, document in documents(files)}
     pairs = []
@@ -127,7 +136,7 @@ def datatrove(files, folder, settings):
     from datatrove.pipeline.readers import JsonlReader
     from datatrove.pipeline.writers import JsonlWriter
 
-    start = time.monotonic()
+    start = clock()
     config, work = MinhashConfig(), os.path.join(folder, "work")
     at = lambda name: os.path.join(work, name)
     source = lambda: JsonlReader(os.path.dirname(files[0]), glob_pattern="*.jsonl", doc_progress=False)
@@ -149,7 +158,7 @@ def datatrove(files, folder, settings):
     for number, (pipeline, tasks) in enumerate(stages):
         logs = at(f"logs-{number}")
         LocalPipelineExecutor(pipeline=pipeline, tasks=tasks, workers=min(tasks, 2), logging_dir=logs).run()
-    seconds = time.monotonic() - start
+    seconds = since(start)
     kept = {}
     for _, _, document in documents(sorted(glob.glob(os.path.join(folder, "kept", "*.jsonl")))):
         kept[document["metadata"]["minhash_cluster_id"]] = document["id"]
@@ -157,6 +166,37 @@ def datatrove(files, folder, settings):
     pairs = [(document["id"], kept[document["metadata"]["minhash_cluster_id"]]) for _, _, document in removed]
     write_pairs(folder, pairs)
     return seconds
+
+
+def text_dedup(files, folder, settings):
+    at = lambda name: os.path.join(folder, name)
+    command = [sys.executable, "-m", "text_dedup.minhash", "--path", "json", "--data_files", ",".join(files)]
+    command += ["--split", "train", "--column", "text", "--output", at("kept"), "--cache_dir", at("cache")]
+    start = clock()
+    run([*command, "--num_proc", settings["threads"], *settings["options"]])
+    seconds = since(start)
+    from datasets import load_from_disk
+
+    kept = set(load_from_disk(at("kept"))["id"])
+    dropped = [document["id"] for _, _, document in documents(files) if document["id"] not in kept]
+    # It names no document in place of a dropped one.
+    write_pairs(folder, [(name, name) for name in dropped])
+    return seconds
+
+
+def datatrove_signatures(files, folder, settings):
+    """The first of four stages; it drops nothing."""
+    from datatrove.executor import LocalPipelineExecutor
+    from datatrove.pipeline.dedup import MinhashDedupSignature
+    from datatrove.pipeline.readers import JsonlReader
+
+    start = clock()
+    source = JsonlReader(os.path.dirname(files[0]), glob_pattern="*.jsonl", doc_progress=False)
+    pipeline = [source, MinhashDedupSignature(os.path.join(folder, "signatures"))]
+    logs = os.path.join(folder, "logs")
+    LocalPipelineExecutor(pipeline=pipeline, tasks=1, workers=1, logging_dir=logs).run()
+    write_pairs(folder, [])
+    return since(start)
 
 
 def incrededup(files, folder, settings):
@@ -181,9 +221,9 @@ def incrededup(files, folder, settings):
     database.commit()
     database.close()
     command = [settings["program"], "--sqlite", path, "--data-dir", os.path.join(folder, "data")]
-    start = time.monotonic()
+    start = clock()
     run([*command, "--workers", "2", *settings["options"]])
-    seconds = time.monotonic() - start
+    seconds = since(start)
     database = sqlite3.connect(path)
     found = database.execute("SELECT child_id, parent_id FROM dupes").fetchall()
     write_pairs(folder, [(names[child], names[parent]) for child, parent in found])
@@ -192,10 +232,11 @@ def incrededup(files, folder, settings):
 
 def lookalike(files, folder, settings):
     output, dropped = os.path.join(folder, "out"), os.path.join(folder, "dropped.jsonl")
-    command = [settings["program"], "dedupe", *files, "-o", output, "--duplicates", dropped, "--threads", "2"]
-    start = time.monotonic()
+    command = [settings["program"], "dedupe", *files, "-o", output, "--duplicates", dropped]
+    command += ["--threads", settings["threads"]]
+    start = clock()
     run(command + settings["options"])
-    seconds = time.monotonic() - start
+    seconds = since(start)
     lines = (line for _, _, line in documents([dropped]))
     write_pairs(folder, [(line["id"], line["replaced_by"]["id"]) for line in lines])
     return seconds
@@ -203,4 +244,4 @@ def lookalike(files, folder, settings):
 
 if __name__ == "__main__":
     tool, settings, folder, *files = sys.argv[1:]
-    print(globals()[tool](files, folder, json.loads(settings)))
+    print(*globals()[tool](files, folder, json.loads(settings)))
