@@ -60,6 +60,48 @@ def test_files_are_deduplicated_as_a_frame_is(installed, texts, tmp_path):
     assert "<html" in (tmp_path / "r.html").read_text(encoding="utf-8") and "largest groups" in found.summary
 
 
+@pytest.mark.parametrize("compression", ["snappy", "zstd", "none"])
+def test_a_parquet_file_keeps_its_types_and_values(installed, texts, tmp_path, compression):
+    """pyarrow is the twin: the output is the kept rows of the input, in the same schema and row groups."""
+    from datetime import UTC, date, datetime, time
+    from decimal import Decimal
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = range(len(texts))
+    fields = [
+        ("id", pa.string(), [f"d{row}" for row in rows]),
+        ("text", pa.large_string(), texts),
+        ("price", pa.decimal128(20, 4), [Decimal(row * 12_345) / 10_000 for row in rows]),
+        ("wide", pa.decimal256(60, 3), [None if row % 5 == 0 else Decimal(-row) * 10**40 for row in rows]),
+        ("seen", pa.timestamp("us", "Asia/Tokyo"), [datetime.fromtimestamp(row * 1e5, UTC) for row in rows]),
+        ("nanos", pa.timestamp("ns"), [row * 1_000_000_007 for row in rows]),
+        ("day", pa.date32(), [date(1950 + row % 100, 2, 3) for row in rows]),
+        ("at", pa.time64("us"), [time(row % 24, 59, 3, row) for row in rows]),
+        ("half", pa.float16(), [row / 8 if row % 7 else None for row in rows]),
+        ("bytes", pa.binary(4), [row.to_bytes(4, "big") for row in rows]),
+        ("tags", pa.list_(pa.struct([("name", pa.string()), ("n", pa.uint16())])), [
+            [{"name": f"t{at}", "n": at} for at in range(row % 3)] if row % 4 else None for row in rows
+        ]),
+        ("counts", pa.map_(pa.string(), pa.int8()), [[("a", row % 100)] for row in rows]),
+        ("source", pa.dictionary(pa.int32(), pa.string()), [["web", "books"][row % 2] for row in rows]),
+    ]
+    schema = pa.schema([pa.field(name, kind) for name, kind, _ in fields], metadata={"origin": "a test"})
+    columns = [pa.array(values, kind) for _, kind, values in fields]
+    table = pa.Table.from_arrays(columns, schema=schema)
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=400, compression=compression)
+    la.dedupe_files(tmp_path / "a.parquet", tmp_path / "out", duplicates=tmp_path / "d")
+    dropped = {line["id"] for line in lines_of(tmp_path / "d")}
+    is_kept = [name not in dropped for name in table["id"].to_pylist()]
+    source, made = (pq.ParquetFile(tmp_path / path) for path in ("a.parquet", "out/a.parquet"))
+    found, expected = made.read(), source.read().filter(pa.array(is_kept))
+    assert 0 < len(dropped) < len(texts) and found.schema.equals(expected.schema, check_metadata=True)
+    assert found.to_pylist() == expected.to_pylist() and made.metadata.num_row_groups == 4
+    chunks = (made.metadata.row_group(0).column(at) for at in range(made.metadata.num_columns))
+    assert {chunk.compression for chunk in chunks} == {compression.upper().replace("NONE", "UNCOMPRESSED")}
+
+
 def test_errors_of_the_command_are_exceptions(installed, tmp_path):
     write(tmp_path / "in", ["a text of some words"], 1)
     with pytest.raises(la.CommandFailed, match="missing.jsonl: No such file"):
