@@ -5,7 +5,7 @@
 //! deviations are believed.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::overlap::FeatureSet;
 use super::radius::Radius;
@@ -15,6 +15,9 @@ use lookalike_text::fingerprint::Profile;
 
 /// The standard deviations above the limit from which on an estimate is believed.
 const DEVIATIONS: f64 = 4.0;
+/// The sets that are held, and the most features of one of these.
+const HELD: usize = 1 << 10;
+const MOST_FEATURES: usize = 1 << 10;
 
 /// The least similarity of near texts, which the texts themselves decide.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,11 +60,49 @@ impl Exact {
         weights: Option<Arc<Frequencies>>,
         text: impl Fn(u32) -> Option<Cow<'a, str>> + Send + Sync + 'a,
     ) -> Judge<'a> {
+        let held: Vec<Mutex<Option<(u32, Arc<FeatureSet>)>>> = (0..HELD).map(|_| Mutex::default()).collect();
+        // A document is compared with several others, one after the other.
+        let set = move |number: u32| {
+            let place = &held[number as usize % HELD];
+            let found = place.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some((_, set)) = found.filter(|(own, _)| *own == number) {
+                return Some(set);
+            }
+            let set = Arc::new(FeatureSet::of(profile, weights.as_deref(), &text(number)?));
+            if set.len() <= MOST_FEATURES {
+                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some((number, Arc::clone(&set)));
+            }
+            Some(set)
+        };
         let is_near = move |a: u32, b: u32| {
-            let (Some(a), Some(b)) = (text(a), text(b)) else { return true };
-            let [a, b] = [a, b].map(|text| FeatureSet::of(profile, weights.as_deref(), &text));
+            let (Some(a), Some(b)) = (set(a), set(b)) else { return true };
             a.overlap(&b).similarity >= self.least
         };
         Judge { sure: self.sure, is_near: Arc::new(is_near) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn the_features_of_a_text_are_made_once_for_several_others() {
+        let texts = ["Fish and chips and peas", "Fish and chips and more peas", "Boats on a lake in summer"];
+        let made = AtomicUsize::new(0);
+        let text = |number: u32| {
+            made.fetch_add(1, Ordering::Relaxed);
+            texts.get(number as usize % HELD).map(|text| Cow::Borrowed(*text))
+        };
+        let profile = Profile::named("minhash-copies").unwrap();
+        let exact = Exact::of(profile, Radius::Similarity(0.5), false).unwrap();
+        let is_near = exact.judge(profile, None, text).is_near;
+        // Two that are so many numbers apart have one place.
+        let names = [(0, 1), (0, 2), (0, 1), (1_024, 1), (0, 2), (0, 7)];
+        let found = names.map(|(a, b)| is_near(a, b));
+        assert_eq!(found, [true, false, true, true, false, true]);
+        assert_eq!(made.load(Ordering::Relaxed), 3 + 1 + 1 + 1);
     }
 }

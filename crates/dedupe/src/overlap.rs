@@ -46,6 +46,11 @@ impl FeatureSet {
         FeatureSet { features, weights }
     }
 
+    /// The number of features.
+    pub(super) fn len(&self) -> usize {
+        self.features.len()
+    }
+
     /// What this text and another one have in common. Both have the weights of one table, or none.
     pub fn overlap(&self, other: &FeatureSet) -> Overlap {
         let (mut place, mut count, mut common) = (0, 0, 0);

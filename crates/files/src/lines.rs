@@ -86,8 +86,8 @@ fn spread(cut: &mut Cut<'_>, read: Reading<'_>, mut of: Transcoded, about: &Arc<
         of.take(&blanks);
         let original = of.take(&bytes);
         bytes_passed += bytes.len();
-        let text = Bytes::from(bytes);
-        if !object(cut, line, text, original, about)? {
+        let raw = Raw { original, ..Raw::new(cut.file, line, Content::Line(bytes.into())) };
+        if !object(cut, raw, about)? {
             break;
         }
         if bytes_passed >= least {
@@ -101,19 +101,13 @@ fn spread(cut: &mut Cut<'_>, read: Reading<'_>, mut of: Transcoded, about: &Arc<
 }
 
 /// Passes an object on, or the header of an export. Returns whether more is wanted.
-fn object(
-    cut: &mut Cut<'_>,
-    line: u64,
-    text: Bytes,
-    original: Option<Bytes>,
-    about: &Arc<About>,
-) -> io::Result<bool> {
-    let content = match cut.wants.header(&text) {
-        Some(Ok(())) => Content::Header(own(original.clone(), &text)),
+fn object(cut: &mut Cut<'_>, mut raw: Raw, about: &Arc<About>) -> io::Result<bool> {
+    match cut.wants.header(raw.content.bytes()) {
+        Some(Ok(())) => raw.content = Content::Header(own(raw.original.clone(), raw.content.bytes())),
         Some(Err(why)) => return Err(wrong(why)),
-        None => Content::Line(text),
-    };
-    Ok(cut.pass_raw(Raw { original, ..Raw::new(cut.file, line, content) }, about))
+        None => {}
+    }
+    Ok(cut.pass_raw(raw, about))
 }
 
 /// The bytes in the file.
@@ -124,7 +118,7 @@ fn own(original: Option<Bytes>, in_utf8: &[u8]) -> Vec<u8> {
 /// Passes all lines on, and the end of each block.
 fn lines(cut: &mut Cut<'_>, mut read: Reading<'_>, mut of: Transcoded, about: &Arc<About>) -> io::Result<()> {
     let least = cut.wants.how().block;
-    let mut bytes = Vec::new();
+    let (mut bytes, mut before) = (Vec::new(), 0);
     loop {
         let (end, read) = block(&mut read, &mut bytes, least);
         let (rest, is_last) = (bytes[end..].to_vec(), end == 0);
@@ -135,12 +129,14 @@ fn lines(cut: &mut Cut<'_>, mut read: Reading<'_>, mut of: Transcoded, about: &A
         for end in memchr_iter(b'\n', &block).chain(is_open.then_some(block.len())) {
             let text = block.slice(from..end);
             let original = of.take_line(&block[from..block.len().min(end + 1)]);
+            let place = original.is_none().then_some(before + from as u64);
             from = end + 1;
-            let line = *cut.line + 1;
-            if !object(cut, line, text, original, about)? {
+            let raw = Raw { original, place, ..Raw::new(cut.file, *cut.line + 1, Content::Line(text)) };
+            if !object(cut, raw, about)? {
                 return Ok(());
             }
         }
+        before += block.len() as u64;
         read?;
         if is_last || !(cut.each)(Event::End(&block, &mut bytes)) {
             return Ok(());

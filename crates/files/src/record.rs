@@ -19,6 +19,9 @@ pub struct Raw {
     pub content: Content,
     /// The bytes of a line or an element in a file that is not in UTF-8, if they are kept.
     pub original: Option<Bytes>,
+    /// Where a line stands in its file, in decompressed bytes behind a byte order mark. It is not known if
+    /// the file is not in UTF-8.
+    pub place: Option<u64>,
 }
 
 /// The bytes of a record.
@@ -95,7 +98,7 @@ impl Said<'_> {
 impl Raw {
     /// A record as it stands in a file.
     pub fn new(file: u32, line: u64, content: Content) -> Raw {
-        Raw { file, line, content, original: None }
+        Raw { file, line, content, original: None, place: None }
     }
 
     /// The content of the record.

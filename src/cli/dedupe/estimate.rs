@@ -20,7 +20,7 @@ use super::output::Sink;
 use super::reader::Reader;
 use super::record::{Maker, Raw};
 use super::run::{fixed_bytes, memory};
-use super::texts;
+use super::texts::{LINE_BYTES, stored_bytes};
 use lookalike_files::{Counted, Format, Opens, Packing, columnar, shown};
 use lookalike_wording::counted;
 
@@ -135,10 +135,7 @@ impl Estimator<'_> {
             format if format.is_columnar() => columnar::count(&first.path, format).unwrap_or_default() as f64,
             _ if sample.is_whole => sample.records as f64,
             // Parts of an object are many requests.
-            _ if first.packing == Packing::None
-                && first.member.is_none()
-                && first.path.as_object().is_none() =>
-            {
+            _ if first.is_plain_file() => {
                 let marks = marks(first, &self.mark(first).0).unwrap_or_default();
                 marks * sample.records as f64 / sample.marks.max(1) as f64
             }
@@ -166,7 +163,7 @@ impl Estimator<'_> {
         let mut sample = Sample::default();
         let (mark, own) = self.mark(first);
         let is_packed = first.packing != Packing::None && first.member.is_none();
-        let (after, mut before, mut texts) = (Arc::default(), 0, String::new());
+        let (after, mut before, mut texts, mut lines) = (Arc::default(), 0, String::new(), 0);
         let mut sink = Sink::new(Counted(io::sink(), Arc::clone(&after)), first.packing);
         let stop = || Failure::new(String::new());
         let read = reader.each_raw(|raw, about| {
@@ -183,7 +180,11 @@ impl Estimator<'_> {
                 let made = self.maker.make(&raw, about, true);
                 sample.ids.0 += made.id.map_or(0, |id| id.len() as u64 + DIGEST);
                 sample.ids.1 += 1;
-                texts.push_str(&made.text.unwrap_or_default());
+                let is_line = raw.place.is_some() && first.is_plain_file();
+                match made.text {
+                    Some(_) if is_line => lines += 1,
+                    text => texts.push_str(&text.unwrap_or_default()),
+                }
                 sample.texts.1 += bytes_of(&raw).len() as u64;
             }
             let is_in_time = !is_record || sample.records % 64 != 0 || self.start.elapsed() < limit;
@@ -192,7 +193,7 @@ impl Estimator<'_> {
         });
         sample.is_whole = read.is_ok();
         let _ = sink.finish();
-        sample.texts.0 = texts::stored_bytes(&texts);
+        sample.texts.0 = stored_bytes(&texts) + lines * LINE_BYTES;
         (sample.before, sample.after) = (before, after.load(Ordering::Relaxed));
         sample
     }

@@ -198,6 +198,11 @@ impl Input {
         })
     }
 
+    /// Whether it is a file of this machine, neither compressed nor in an archive.
+    pub(super) fn is_plain_file(&self) -> bool {
+        self.packing == Packing::None && self.member.is_none() && self.path.as_object().is_none()
+    }
+
     /// A file in an archive.
     fn of_member(listed: &Listed, member: &Member, format: Format) -> Input {
         let shown = member.shown(&listed.path);

@@ -250,11 +250,15 @@ impl Maker {
         if is_page { page_text(text, self.page).text.into() } else { text.into() }
     }
 
+    /// The text of a record that is compared, if it has one.
+    pub(super) fn text(&self, raw: &Raw, about: &About) -> Option<String> {
+        let document = self.document(raw, about).ok()??;
+        document.text.map(|text| self.compared(&text, document.is_page).into_owned())
+    }
+
     /// The features of a record with a text; empty if it has none.
     pub(super) fn features(&self, raw: &Raw, about: &About) -> Vec<u64> {
-        let document = self.document(raw, about).ok().flatten();
-        let text = document.and_then(|document| Some((document.text?, document.is_page)));
-        text.map_or_else(Vec::new, |(text, is_page)| self.profile.feature_set(&self.compared(&text, is_page)))
+        self.text(raw, about).map_or_else(Vec::new, |text| self.profile.feature_set(&text))
     }
 
     /// The one for files of `--against`.

@@ -67,6 +67,7 @@ pub(super) fn run(
         files.store_streams(|name| folder.work(name), &stop)?;
     }
     let (inputs, against) = (&*inputs, &*against);
+    tell(&readings(arguments, weights::are_learned(arguments, against, &maker)));
     let (weights, note) = weights::choose(arguments, inputs, against, &maker, &stop)?;
     against
         .indexes
@@ -87,6 +88,17 @@ pub(super) fn run(
     run.write_evidence()?;
     run.write_groups()?;
     run.finish(folder)
+}
+
+/// How often the files are read, and for what.
+fn readings(arguments: &DedupeArguments, learns: bool) -> String {
+    let weights = if learns { "for the weights of features, " } else { "" };
+    let (rest, count, perhaps) = match arguments.is_streamed() {
+        true => ("for prints and output", 1, "; once more if the kept documents do not fit in --memory"),
+        false => ("for prints, for output", 2, ""),
+    };
+    let times = counted(count + u64::from(learns), "time");
+    format!("the files are read {times}: {weights}{rest}{perhaps}")
 }
 
 /// How much of the input was decided and written when it was read.
@@ -152,8 +164,8 @@ impl<'a> Run<'a> {
         let check = arguments.check.map(second_check);
         let k = distance(radius, maker.profile, maker.weights.is_some())?;
         let exact = Exact::of(maker.profile, radius, maker.weights.is_some());
-        let texts =
-            maker.gives_texts.then(|| Texts::create(&folder.work("texts"))).transpose()?.map(Arc::new);
+        let texts = || Texts::create(&folder.work("texts"), maker.clone()).map(Arc::new);
+        let texts = maker.gives_texts.then(texts).transpose()?;
         let judge = exact.zip(texts.clone()).map(|(exact, texts)| {
             exact.judge(maker.profile, maker.weights.clone(), move |number| texts.get(number).map(Cow::Owned))
         });
@@ -273,16 +285,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Stores the text of the next document, if texts are wanted.
-    fn give(&self, text: Option<&str>) -> Result<(), Failure> {
-        self.texts.as_ref().map_or(Ok(()), |texts| texts.push(text))
-    }
-
     /// Takes the next record: its print, its name, and its place in the counts. Returns what is stored about
     /// it.
     fn take(&mut self, number: u32, raw: &Raw, made: Made, bar: &ProgressBar) -> Result<Stored, Failure> {
         let Made { id, source: of, stored, text, unread } = made;
-        self.give(text.as_deref())?;
+        if let Some(texts) = &self.texts {
+            texts.push_of(raw, &self.inputs.files[raw.file as usize], text.as_deref())?;
+        }
         let source = source(raw);
         let stored = match stored.filter(|_| number >= self.prints.len()) {
             Some(stored) => {

@@ -93,6 +93,12 @@ pub(super) fn choose(
     Ok((Some(Arc::new(table)), Some(note)))
 }
 
+/// Whether the files are read for weights.
+pub(super) fn are_learned(arguments: &DedupeArguments, against: &Against, maker: &Maker) -> bool {
+    let wanted = arguments.read.weights.clone().or_else(|| against.weights());
+    matches!(wanted, None | Some(Weights::Learned)) && refusal(against, maker).is_none()
+}
+
 /// Why a run can have no weights.
 fn refusal(against: &Against, maker: &Maker) -> Option<String> {
     let profile = maker.profile.id();

@@ -36,7 +36,7 @@ impl Run<'_> {
                     if let Some(kept) = &mut self.kept {
                         kept.keep((self.against_prints.len(), &stored.print));
                     }
-                    self.give(made.text.as_deref())?;
+                    self.texts.as_ref().map_or(Ok(()), |texts| texts.push(made.text.as_deref()))?;
                     self.against_prints.push(&stored, 0)?;
                     self.names.push(file as u32, raw.line, made.id.as_deref(), false)?;
                 }
@@ -72,7 +72,7 @@ impl Run<'_> {
                 if let Some(kept) = &mut self.kept {
                     kept.keep((self.against_prints.len(), &stored.print));
                 }
-                self.give(None)?;
+                self.texts.as_ref().map_or(Ok(()), |texts| texts.push(None))?;
                 self.against_prints.push(&stored, 0)?;
                 let name = names.get(number)?;
                 self.names.push(first + name.file, name.line, name.id.as_deref(), false)?;

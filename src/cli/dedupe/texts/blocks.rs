@@ -1,55 +1,47 @@
-//! The texts of all documents, compressed, in a file of the run: the exact check reads those that are near
-//! the limit, and the evidence those of pairs.
+//! Entries by their numbers in a file, compressed in blocks.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use super::super::Failure;
+use super::super::super::Failure;
 use crate::cli::at;
 
-/// The approximate bytes of texts that are compressed together.
+/// The approximate bytes of entries that are compressed together.
 const BLOCK: usize = 8 << 10;
 /// The level of zstd that takes least time.
 const LEVEL: i32 = 1;
 
-/// Texts by the numbers of documents, some of which have none.
-pub(super) struct Texts {
-    inner: Mutex<Inner>,
-}
-
-struct Inner {
+/// Entries, some of which are missing.
+pub(super) struct Blocks {
     path: PathBuf,
     file: File,
-    /// The number of the first text of each block, and where it begins in the file.
+    /// The number of the first entry behind each block, and where the block ends in the file.
     blocks: Vec<(u32, u64)>,
     written: u64,
-    /// The texts that are not written yet.
+    /// The entries that are not written yet.
     next: Block,
     /// The block that was read last, and its place among all.
     last: Option<(usize, Block)>,
     compressor: Compressor<'static>,
     decompressor: Decompressor<'static>,
-    /// Why a text could not be read.
-    failure: Option<Failure>,
 }
 
-/// Texts one after the other.
+/// Entries one after the other.
 #[derive(Default)]
 struct Block {
     bytes: Vec<u8>,
-    /// Where each text ends; nothing if there is none.
+    /// Where each entry ends; nothing if there is none.
     ends: Vec<Option<u32>>,
 }
 
 impl Block {
-    fn get(&self, at: usize) -> Option<String> {
+    fn get(&self, at: usize) -> Option<&[u8]> {
         let end = (*self.ends.get(at)?)? as usize;
         let from = self.ends[..at].iter().rev().find_map(|end| *end).unwrap_or(0) as usize;
-        Some(String::from_utf8_lossy(&self.bytes[from..end]).into_owned())
+        Some(&self.bytes[from..end])
     }
 
     /// The ends, and the texts.
@@ -70,17 +62,17 @@ impl Block {
 }
 
 /// The approximate bytes that a text takes which was made of many.
-pub(super) fn stored_bytes(texts: &str) -> u64 {
+pub(in super::super) fn stored_bytes(texts: &str) -> u64 {
     let stored = |block: &[u8]| zstd::bulk::compress(block, LEVEL).map_or(block.len(), |packed| packed.len());
     texts.as_bytes().chunks(BLOCK).map(stored).sum::<usize>() as u64
 }
 
-impl Texts {
-    pub(super) fn create(path: &Path) -> Result<Texts, Failure> {
+impl Blocks {
+    pub(super) fn create(path: &Path) -> Result<Blocks, Failure> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
         let parts = file.and_then(|file| Ok((file, Compressor::new(LEVEL)?, Decompressor::new()?)));
         let (file, compressor, decompressor) = parts.map_err(|error| at(path, &error))?;
-        let inner = Inner {
+        Ok(Blocks {
             path: path.to_owned(),
             file,
             blocks: Vec::new(),
@@ -89,41 +81,18 @@ impl Texts {
             last: None,
             compressor,
             decompressor,
-            failure: None,
-        };
-        Ok(Texts { inner: Mutex::new(inner) })
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Appends the text of the next document.
-    pub(super) fn push(&self, text: Option<&str>) -> Result<(), Failure> {
-        let mut inner = self.inner();
-        inner.next.bytes.extend_from_slice(text.unwrap_or_default().as_bytes());
-        let end = inner.next.bytes.len() as u32;
-        inner.next.ends.push(text.map(|_| end));
-        if end as usize >= BLOCK { inner.flush() } else { Ok(()) }
-    }
-
-    /// The text of a document, if it has one.
-    pub(super) fn get(&self, number: u32) -> Option<String> {
-        let mut inner = self.inner();
-        inner.get(number).unwrap_or_else(|failure| {
-            inner.failure.get_or_insert(failure);
-            None
         })
     }
 
-    /// Checks that every text was read.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        self.inner().failure.take().map_or(Ok(()), Err)
+    /// Appends the parts of the next entry.
+    pub(super) fn push(&mut self, entry: Option<&[&[u8]]>) -> Result<(), Failure> {
+        entry.unwrap_or_default().iter().for_each(|part| self.next.bytes.extend_from_slice(part));
+        let end = self.next.bytes.len() as u32;
+        self.next.ends.push(entry.map(|_| end));
+        if end as usize >= BLOCK { self.flush() } else { Ok(()) }
     }
-}
 
-impl Inner {
-    /// The number of the first text that is not written.
+    /// The number of the first entry that is not written.
     fn first(&self) -> u32 {
         self.blocks.last().map_or(0, |(end, _)| *end)
     }
@@ -138,7 +107,8 @@ impl Inner {
         Ok(())
     }
 
-    fn get(&mut self, number: u32) -> Result<Option<String>, Failure> {
+    /// An entry, unless it is missing.
+    pub(super) fn get(&mut self, number: u32) -> Result<Option<&[u8]>, Failure> {
         // A block is known by the first number after it, and by where it ends.
         let at_block = self.blocks.partition_point(|(end, _)| *end <= number);
         let (first, from) = at_block.checked_sub(1).map_or((0, 0), |before| self.blocks[before]);
@@ -162,23 +132,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_read_back_in_any_order() {
+    fn entries_are_read_back_in_any_order() {
         let directory = tempfile::tempdir().unwrap();
-        let texts = Texts::create(&directory.path().join("texts")).unwrap();
+        let mut blocks = Blocks::create(&directory.path().join("texts")).unwrap();
         let mut random = fastrand::Rng::with_seed(45);
-        let text = |number: u32| match number % 7 {
+        let entry = |number: u32| match number % 7 {
             0 => None,
             1 => Some(String::new()),
             _ => Some(format!("第{number}篇 ").repeat(number as usize % 500)),
         };
         for number in 0..2_000 {
-            texts.push(text(number).as_deref()).unwrap();
+            let own = entry(number);
+            blocks
+                .push(own.as_ref().map(|own| [&b"\0"[..], own.as_bytes()]).as_ref().map(|own| &own[..]))
+                .unwrap();
             let earlier = random.u32(..=number);
-            assert_eq!(texts.get(earlier), text(earlier), "{earlier} of {number}");
+            let expected = entry(earlier).map(|own| format!("\0{own}"));
+            assert_eq!(
+                blocks.get(earlier).unwrap(),
+                expected.as_deref().map(str::as_bytes),
+                "{earlier} of {number}"
+            );
         }
-        assert!(texts.inner().blocks.len() > 20 && texts.get(2_000).is_none() && texts.check().is_ok());
-        texts.inner().file.set_len(100).unwrap();
-        texts.inner().last = None;
-        assert!(texts.get(2).is_none() && texts.check().is_err());
+        assert!(blocks.blocks.len() > 20 && blocks.get(2_000).unwrap().is_none());
+        blocks.file.set_len(100).unwrap();
+        blocks.last = None;
+        assert!(blocks.get(2).is_err());
     }
 }
