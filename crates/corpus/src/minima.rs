@@ -6,6 +6,8 @@
 //! Costs: some 7 bytes for each band of a signature, besides the signature. A table grows by half, from the
 //! signatures, so that there are never two copies of more than one table. *Absent*: removal.
 
+use std::hint::black_box;
+
 use super::documents::Documents;
 use lookalike_hamming::band_hash;
 use lookalike_hash::SignatureShape;
@@ -47,6 +49,10 @@ impl Table {
         ((u64::from(hash) * self.lines.len() as u64) >> 32) as usize
     }
 
+    fn line(&self, hash: u32) -> &Line {
+        &self.lines[self.place(hash)]
+    }
+
     fn insert(&mut self, hash: u32, number: u32) {
         let place = self.place(hash);
         let line = &mut self.lines[place];
@@ -61,7 +67,7 @@ impl Table {
     /// Calls `each` with the numbers under a hash, and with a few under other hashes.
     #[inline]
     fn each(&self, hash: u32, mut each: impl FnMut(u32)) {
-        let (mut line, tag) = (&self.lines[self.place(hash)], hash << NUMBER_BITS);
+        let (mut line, tag) = (self.line(hash), hash << NUMBER_BITS);
         loop {
             let differs = |entry: u32| (entry ^ tag) & !NUMBER;
             // The whole line is compared before any entry of it is looked at.
@@ -138,6 +144,9 @@ impl Minima {
         let hashes: Vec<u32> = self.hashes(signature).collect();
         let mut numbers = Vec::new();
         for group in &self.groups {
+            // The processor waits for all lines at once, and not for one after the other.
+            let lines = group.tables.iter().zip(&hashes).map(|(table, hash)| table.line(*hash).next);
+            black_box(lines.fold(0, |all, next| all ^ next));
             for (table, hash) in group.tables.iter().zip(&hashes) {
                 table.each(*hash, |own| numbers.push(group.first + own));
             }
