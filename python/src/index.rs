@@ -10,12 +10,14 @@ use pyo3::types::{PyBytes, PyType};
 use super::arguments::{radius, threads, wrong};
 use super::hashes::{Form, Given, Hashes, Pickled, array_of, number, width};
 use super::work::interruptible;
-use lookalike_dedupe::{Watch, in_parallel};
-use lookalike_hamming::{GROUP, HashIndex, NearPair, Neighbour, near_pairs, of_width, snapshot};
+use lookalike_dedupe::{Watch, in_shares};
+use lookalike_hamming::{HashIndex, NearPair, Neighbour, Subject, near_pairs, of_width, snapshot};
 use lookalike_hash::Hash;
 
 /// From so many hashes on, a call takes long enough for Ctrl+C.
 const MANY: usize = 4_096;
+/// The most queries that a thread takes at a time.
+const TOGETHER: u64 = 1 << 14;
 
 /// An exact index of distinct hashes: it finds every stored hash within Hamming distance k of a query.
 ///
@@ -55,6 +57,13 @@ impl Index {
         self.0.within(hash.into(), k, &mut found);
         found.sort_unstable_by_key(|near| (near.distance, near.hash));
         found
+    }
+
+    fn near_many(&self, hashes: &[Hash], k: u32) -> Vec<Found> {
+        let queries: Vec<Subject<'_>> = hashes.iter().map(|hash| (*hash).into()).collect();
+        let mut all = Vec::with_capacity(queries.len());
+        self.0.within_many(&queries, k, &mut |_, found| all.push(std::mem::take(found)));
+        all
     }
 }
 
@@ -173,12 +182,10 @@ impl Index {
         let queries = self.given("hashes", hashes)?.all();
         let watch = Watch::default();
         let found = interruptible(py, &watch, None, || {
-            in_parallel(queries.len(), threads, &watch, |at| {
-                if at.is_multiple_of(GROUP) {
-                    self.0.prefetch(&queries[at..queries.len().min(at + GROUP)], k);
-                }
-                self.near(queries[at], k)
-            })
+            // Each thread looks many up together, which takes less than a second.
+            let most = (1_000_000_000 / self.0.cost(k).max(1)).clamp(1, TOGETHER) as usize;
+            let share = queries.len().div_ceil(threads).clamp(1, most);
+            in_shares(queries.len(), (threads, share), &watch, |share| self.near_many(&queries[share], k))
         })?;
         let found = found.unwrap_or_default();
         if !as_columns {

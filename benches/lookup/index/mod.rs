@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike_hamming::{Filed, GROUP, Index, Progress};
+use lookalike_hamming::{Filed, Index, Progress};
 use lookalike_hash::U256;
 
 use crate::rounds::{ROUNDS, median, ratio};
@@ -237,17 +237,9 @@ fn built<W: Filed>(stored: &[W]) -> Index<W> {
     Index::built(&runs, 2, &Progress::default()).expect("the runs ascend")
 }
 
-/// Looks up every query, in groups whose memory is prefetched together, and passes on how many it finds.
+/// Looks up all queries together, and passes on how many hashes each finds.
 fn in_groups<W: Filed>(index: &Index<W>, queries: &[W], k: u32, mut each: impl FnMut(usize)) {
-    let mut found = Vec::new();
-    for group in queries.chunks(GROUP) {
-        index.prefetch(group.iter().copied(), k);
-        for query in group {
-            found.clear();
-            index.within(*query, k, &mut found);
-            each(found.len());
-        }
-    }
+    index.within_many(queries, k, |_, found| each(found.len()));
 }
 
 /// Bytes of memory that the process occupies.

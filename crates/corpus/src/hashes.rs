@@ -51,7 +51,34 @@ impl Hashes {
             return;
         }
         let mut near: Vec<Neighbour<Hash>> = Vec::new();
-        self.index.within(Subject { hash, signature: None }, radius, &mut near);
+        self.index.within(hash.into(), radius, &mut near);
+        self.add_documents(documents, &near, found);
+    }
+
+    /// As [`Hashes::within`] for each of many hashes: calls `each` with their numbers and what is found.
+    pub(super) fn within_many(
+        &self,
+        documents: &Documents<'_>,
+        hashes: &[Hash],
+        radius: u32,
+        mut each: impl FnMut(usize, &mut Vec<(u32, u32)>),
+    ) {
+        let queries: Vec<Subject<'_>> = hashes.iter().map(|hash| (*hash).into()).collect();
+        let mut found = Vec::new();
+        self.index.within_many(&queries, radius, &mut |number, near| {
+            found.clear();
+            self.add_documents(documents, near, &mut found);
+            each(number, &mut found);
+        });
+    }
+
+    /// Appends the distances and the numbers of the documents that have these hashes.
+    fn add_documents(
+        &self,
+        documents: &Documents<'_>,
+        near: &[Neighbour<Hash>],
+        found: &mut Vec<(u32, u32)>,
+    ) {
         for near in near {
             found.extend(self.with_hash(documents, near.hash).map(|number| (near.distance, number)));
         }
@@ -69,11 +96,6 @@ impl Hashes {
         let mut radii = vec![0, (0..k).rev().find(costs_little).unwrap_or(k), k];
         radii.dedup();
         radii
-    }
-
-    /// Prefetches what lookups of these hashes read first.
-    pub(super) fn prefetch(&self, hashes: &[Hash], radius: u32) {
-        self.index.prefetch(hashes, radius);
     }
 
     /// The estimated time of a lookup, in ns.

@@ -10,13 +10,12 @@ use super::documents::{Documents, Print};
 use super::hashes::Hashes;
 use super::minima::Minima;
 use super::sets::Sets;
-use lookalike_hamming::GROUP;
 use lookalike_hash::Hash;
 
 /// The most documents that are decided together.
 pub(super) const BATCH: usize = if cfg!(test) { 7 } else { 512 };
-/// The documents that a thread looks up at a time.
-const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
+/// The fewest documents that a thread looks up at a time.
+const SHARE: usize = if cfg!(test) { 2 } else { 16 };
 /// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: ten
 /// times and more the time in which threads start.
 const FEW: u64 = if cfg!(test) { 1 } else { 1_000_000 };
@@ -133,17 +132,25 @@ impl<'a> Kept<'a> {
     /// The nearest kept document of each of these.
     fn nearest_of_all(&self, documents: &[Named<'_>], threads: usize) -> Vec<Nearest> {
         let radii = self.radii();
-        self.in_shares(documents, threads, |share| {
-            let mut nearest = Vec::with_capacity(share.len());
-            for group in share.chunks(GROUP) {
-                if let (Index::Hashes(index), Some(first)) = (&self.index, radii.get(1)) {
-                    let hashes: Vec<Hash> = group.iter().map(|(_, print)| print.hash).collect();
-                    index.prefetch(&hashes, *first);
-                }
-                nearest.extend(group.iter().map(|document| self.nearest(*document, &radii)));
-            }
-            nearest
+        self.in_shares(documents, threads, |share| match &self.index {
+            Index::Hashes(index) => self.nearest_hashes(index, share, &radii),
+            _ => share.iter().map(|document| self.nearest(*document, &radii)).collect(),
         })
+    }
+
+    /// As [`Kept::nearest`] for each document: those without a near one are searched within the next radius
+    /// together.
+    fn nearest_hashes(&self, index: &Hashes, share: &[Named<'_>], radii: &[u32]) -> Vec<Nearest> {
+        let mut nearest: Vec<Nearest> =
+            share.iter().map(|document| self.nearest(*document, &radii[..1])).collect();
+        for radius in &radii[1..] {
+            let left: Vec<usize> = (0..share.len()).filter(|at| nearest[*at].is_none()).collect();
+            let hashes: Vec<Hash> = left.iter().map(|at| share[*at].1.hash).collect();
+            index.within_many(&self.documents, &hashes, *radius, |number, found| {
+                nearest[left[number]] = self.first_near(share[left[number]], found);
+            });
+        }
+        nearest
     }
 
     /// The numbers of all kept documents that are near each of these, itself among them if it is kept.
@@ -173,7 +180,12 @@ impl<'a> Kept<'a> {
         if threads == 1 || documents.len() as u64 * cost < FEW {
             return each(documents);
         }
-        let (next, shares) = (AtomicUsize::new(0), documents.chunks(SHARE).collect::<Vec<_>>());
+        // Many hashes are looked up faster together; signatures take turns.
+        let share = match &self.index {
+            Index::Hashes(_) => SHARE.max(documents.len().div_ceil(threads)),
+            Index::Minima(_) | Index::Sets(_) => SHARE,
+        };
+        let (next, shares) = (AtomicUsize::new(0), documents.chunks(share).collect::<Vec<_>>());
         let work = || {
             let mut done = Vec::new();
             loop {
@@ -227,12 +239,16 @@ impl<'a> Kept<'a> {
         radii.iter().find_map(|radius| {
             found.clear();
             self.within(document.1, *radius, &mut found);
-            found.sort_unstable_by_key(|(distance, number)| (*distance, self.documents.name(*number)));
-            let passes =
-                |(distance, number): &&(u32, u32)| self.documents.passes(document, *distance, *number);
-            let nearest = found.iter().find(passes);
-            nearest.map(|(distance, number)| (*distance, self.documents.name(*number)))
+            self.first_near(document, &mut found)
         })
+    }
+
+    /// The first of these documents, in the order of their distances and names, that passes the check.
+    fn first_near(&self, document: Named<'_>, found: &mut [(u32, u32)]) -> Nearest {
+        found.sort_unstable_by_key(|(distance, number)| (*distance, self.documents.name(*number)));
+        let passes = |(distance, number): &&(u32, u32)| self.documents.passes(document, *distance, *number);
+        let nearest = found.iter().find(passes);
+        nearest.map(|(distance, number)| (*distance, self.documents.name(*number)))
     }
 
     /// Appends the distances and the numbers of the kept documents within a radius, which may not pass the

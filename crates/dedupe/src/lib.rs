@@ -41,7 +41,7 @@ pub use kernel::Kernel;
 pub use lesson::Lesson;
 pub use near_map::{Near, NearMap, NearMapError};
 pub use overlap::{FeatureSet, Overlap, contained};
-pub use parallel::{Stopped, Watch, in_parallel};
+pub use parallel::{Stopped, Watch, in_parallel, in_shares};
 pub use printer::{Printer, SKETCH_BYTES, second_check};
 pub use radius::{Radius, RadiusError};
 pub use texts::{DedupeError, Deduped, Dropped, Options, Weights, dedupe};

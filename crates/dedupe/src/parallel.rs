@@ -2,6 +2,7 @@
 //!
 //! Threads take items in shares and put the results in order, so their number does not change the result.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The items that a thread takes at a time.
@@ -63,7 +64,23 @@ pub fn in_parallel<T: Send>(
     watch: &Watch,
     each: impl Fn(usize) -> T + Sync,
 ) -> Result<Vec<T>, Stopped> {
-    let shares = count.div_ceil(SHARE);
+    in_shares(count, (threads, SHARE), watch, |items| items.map(&each).collect())
+}
+
+/// As [`in_parallel`], of ranges of so many numbers (at least one); `each` makes a value for each number.
+///
+/// # Errors
+/// [`Stopped`] if the watch is stopped.
+///
+/// # Panics
+/// If `each` panics.
+pub fn in_shares<T: Send>(
+    count: usize,
+    (threads, share_size): (usize, usize),
+    watch: &Watch,
+    each: impl Fn(Range<usize>) -> Vec<T> + Sync,
+) -> Result<Vec<T>, Stopped> {
+    let shares = count.div_ceil(share_size);
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
@@ -72,9 +89,8 @@ pub fn in_parallel<T: Send>(
             if share >= shares {
                 return Ok(done);
             }
-            let items = share * SHARE..count.min((share + 1) * SHARE);
             watch.add(0)?;
-            let made: Vec<T> = items.map(&each).collect();
+            let made = each(share * share_size..count.min((share + 1) * share_size));
             watch.add(made.len() as u64)?;
             done.push((share, made));
         }

@@ -6,13 +6,13 @@
 //! queries are within k of a stored hash.
 //!
 //! *Floor*: as many cache lines as the plan begins runs, at random places of as much memory as the index
-//! takes.
+//! takes. That of lookups together reads whole runs, of the length that a query compares on average.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike_hamming::{Filed, Form, Index, Neighbour, U256};
+use lookalike_hamming::{Filed, Form, Index, Neighbour, Touched, U256};
 
 /// The time that a contender gets in a round.
 const SLICE: Duration = Duration::from_millis(4);
@@ -163,6 +163,46 @@ fn race<W: Racer>(count: usize) {
             index.cost(k),
         );
     }
+    together(&index, &stored, &mut even);
+}
+
+/// Looks up queries one by one, and so many of them together. Other programs run longer than a round, so that
+/// the time of the processor counts, not that of the clock.
+fn together<W: Racer>(index: &Index<W>, stored: &[W], even: &mut Even) {
+    const SIZES: [usize; 4] = [64, 1_024, 4_096, 16_384];
+    const ROUNDS: usize = 3;
+    println!("\nOne by one ÷ together, of {SIZES:?} queries; floor ÷ one by one:\n");
+    println!("| k | one by one, ns | 64 | 1,024 | 4,096 | 16,384 | floor |\n|--:|--:|--:|--:|--:|--:|--:|");
+    for k in W::DISTANCES.into_iter().take(3) {
+        let total = (300_000_000 / index.cost(k).max(1) as usize).clamp(SIZES[0], 1 << 18);
+        let queries: Vec<W> = (0..total).map(|number| query(stored, number, k, even)).collect();
+        let mut found = Vec::new();
+        let touched = index.within(queries[0], k, &mut found).touched;
+        let mut times = [f64::INFINITY; SIZES.len() + 2];
+        for _ in 0..ROUNDS {
+            let [of_floor, alone, of_sizes @ ..] = &mut times;
+            *of_floor = of_floor.min(runs_cost::<W>(index.bytes(), touched) * touched.probes as f64);
+            let (start, mut expected) = (processor_time(), 0);
+            for query in &queries {
+                found.clear();
+                index.within(*query, k, &mut found);
+                expected += found.len();
+            }
+            *alone = alone.min((processor_time() - start) / total as f64);
+            for (size, least) in SIZES.into_iter().zip(of_sizes).filter(|(size, _)| *size <= total) {
+                let (start, mut near) = (processor_time(), 0);
+                for group in queries.chunks(size) {
+                    index.within_many(group, k, |_, found| near += found.len());
+                }
+                *least = least.min((processor_time() - start) / total as f64);
+                assert_eq!(near, expected, "{size} together, k = {k}");
+            }
+        }
+        let [floor, alone, of_sizes @ ..] = times;
+        let ratios = of_sizes
+            .map(|time| if time.is_finite() { format!("{:.2}", alone / time) } else { String::new() });
+        println!("| {k} | {alone:.0} | {} | {:.2} |", ratios.join(" | "), floor / alone);
+    }
 }
 
 /// A random hash, or a stored one with 0 to `k` bits flipped.
@@ -192,6 +232,28 @@ fn time<W: Copy>(queries: &[W], look: &mut dyn FnMut(W) -> usize) -> f64 {
 fn start_of(queries: usize) -> usize {
     static ROUND: AtomicUsize = AtomicUsize::new(0);
     ROUND.fetch_add(1, Ordering::Relaxed) * 331 % (queries / 2)
+}
+
+/// The nanoseconds for which this thread has run; 0 if this is not Linux.
+fn processor_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or_default()
+}
+
+/// Nanoseconds for a run of memory at a random place, as long as those of a query, of this many bytes.
+fn runs_cost<W: Filed>(bytes: usize, touched: Touched) -> f64 {
+    let entries = touched.candidates as usize / touched.probes.max(1) as usize;
+    let lines = (entries * W::FIRST * size_of::<u16>()).div_ceil(64);
+    let memory = vec![[7u64; 8]; bytes / 64 + lines + 1];
+    let mut even = Even(3);
+    let start = processor_time();
+    let runs = (1 << 23) / lines.max(1);
+    let run = |_| {
+        let place = (even.next() % (memory.len() - lines) as u64) as usize;
+        memory[place..place + lines].iter().flatten().fold(0, |all, word| all ^ word)
+    };
+    black_box((0..runs).map(run).fold(0, |all, run| all ^ run));
+    (processor_time() - start) / runs as f64
 }
 
 /// Nanoseconds for reading a random cache line of this many bytes, with many under way.

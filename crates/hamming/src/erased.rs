@@ -56,6 +56,21 @@ pub trait HashIndex: Send + Sync {
     }
     /// See [`Index::within`].
     fn within(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    /// See [`Index::within_many`]. Signatures are looked up one by one.
+    fn within_many(
+        &self,
+        subjects: &[Subject<'_>],
+        k: u32,
+        each: &mut dyn FnMut(usize, &mut Vec<Neighbour<Hash>>),
+    ) {
+        let mut found = Vec::new();
+        for (number, subject) in subjects.iter().enumerate() {
+            found.clear();
+            self.within(*subject, k, &mut found);
+            found.sort_unstable();
+            each(number, &mut found);
+        }
+    }
     /// See [`Index::prefetch`]. Does nothing for signatures, because each query prefetches all its probes.
     fn prefetch(&self, _queries: &[Hash], _k: u32) {}
     /// See [`Index::scan`].
@@ -106,6 +121,12 @@ fn word<W: Filed>(hash: Hash) -> W {
     W::from_hash(hash).expect("the caller compares widths when it receives a hash")
 }
 
+impl<W: Filed> Neighbour<W> {
+    fn erased(self) -> Neighbour<Hash> {
+        Neighbour { distance: self.distance, hash: self.hash.to_hash() }
+    }
+}
+
 /// Appends the neighbours that `query` finds to `found`, as hashes.
 fn answer<W: Filed>(
     query: impl FnOnce(&mut Vec<Neighbour<W>>) -> Report,
@@ -113,7 +134,7 @@ fn answer<W: Filed>(
 ) -> Report {
     let mut words = Vec::new();
     let report = query(&mut words);
-    found.extend(words.iter().map(|near| Neighbour { distance: near.distance, hash: near.hash.to_hash() }));
+    found.extend(words.iter().copied().map(Neighbour::erased));
     report
 }
 
@@ -144,6 +165,21 @@ impl<W: Filed> HashIndex for Index<W> {
 
     fn within(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
         answer(|words| Index::within(self, word(subject.hash), k, words), found)
+    }
+
+    fn within_many(
+        &self,
+        subjects: &[Subject<'_>],
+        k: u32,
+        each: &mut dyn FnMut(usize, &mut Vec<Neighbour<Hash>>),
+    ) {
+        let queries: Vec<W> = subjects.iter().map(|subject| word(subject.hash)).collect();
+        let mut hashes = Vec::new();
+        Index::within_many(self, &queries, k, |number, words| {
+            hashes.clear();
+            hashes.extend(words.iter().copied().map(Neighbour::erased));
+            each(number, &mut hashes);
+        });
     }
 
     fn prefetch(&self, queries: &[Hash], k: u32) {

@@ -44,6 +44,7 @@ mod bulk;
 mod costs;
 mod deeper;
 mod erased;
+mod many;
 mod memory;
 mod model;
 mod pairs;

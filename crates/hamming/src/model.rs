@@ -24,7 +24,7 @@ use shuttle::sync::atomic::AtomicBool;
 use shuttle::{Config, Runner, thread};
 
 use super::memory::pin;
-use super::{Index, Neighbour};
+use super::{Index, Neighbour, Plan};
 
 thread_local! {
     /// If this thread runs a model: the value that the threads of the model read at every step, so that the
@@ -143,7 +143,7 @@ impl Model {
                 (hash(thread_rng().gen_range(0..all)), [0, 1, 3, 64][thread_rng().gen_range(0..4)]);
             let begun = self.record.lock().unwrap().len();
             let mut found = Vec::new();
-            match thread_rng().gen_range(0..4) {
+            match thread_rng().gen_range(0..5) {
                 0 => drop(self.index.scan(query, k, &mut found)),
                 1 => drop(self.index.within(query, k, &mut found)),
                 2 => {
@@ -151,6 +151,7 @@ impl Model {
                     found
                         .extend(self.index.contains(query).then_some(Neighbour { distance: 0, hash: query }));
                 }
+                3 => self.probe_many(query, k, &mut found),
                 _ => self.probe(query, k, &mut found),
             }
             let record = self.record.lock().unwrap().clone();
@@ -186,6 +187,14 @@ impl Model {
             return;
         }
         assert!(self.index.within_radii(&[0, 0, 0, 0], query, k, found).is_some());
+    }
+
+    /// As [`Model::probe`], together with another query, and by a scan for both if `k` is large.
+    fn probe_many(&self, query: u64, k: u32, found: &mut Vec<Neighbour<u64>>) {
+        let plan = Plan::chosen::<u64>(k, &[0, 0, 0, 0], self.index.len());
+        let answers = self.index.together(&[!query, query], k, plan.as_ref());
+        assert!(answers.alone.is_empty());
+        found.extend(answers.near.iter().filter(|(number, _)| *number == 1).map(|(_, near)| *near));
     }
 }
 

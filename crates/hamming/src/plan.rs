@@ -271,7 +271,7 @@ fn hashes_of(class: usize) -> usize {
 }
 
 /// The number of values of `bits` bits within `radius` of one of them.
-fn ball(bits: u32, radius: u32) -> f64 {
+pub(super) fn ball(bits: u32, radius: u32) -> f64 {
     (0..=radius.min(bits)).map(|ones| binomial(bits, ones)).sum()
 }
 

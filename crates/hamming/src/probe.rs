@@ -21,6 +21,8 @@ use super::tables::Tables;
 
 /// The number of bins whose memory is prefetched together.
 const BATCH: usize = 16;
+/// The most queries with which a scan compares a hash that it has read.
+pub(super) const SCANNED: usize = 8;
 /// A bin is hot if it has more tiles than [`HOT_TILES`] and this many times the expected number.
 const HOT: usize = 8;
 const HOT_TILES: usize = 64;
@@ -59,14 +61,19 @@ pub(super) fn probe<W: Filed>(
     pin: &Pin,
 ) -> bool {
     let found_before = found.len();
-    let expected = plan.bits().iter().map(|bits| question.hashes >> (bits - 1)).max().unwrap_or(0);
-    let hot = if stop_if_hot { HOT_TILES + HOT * expected / LANES } else { usize::MAX };
+    let hot = if stop_if_hot { hot(plan, question.hashes) } else { usize::MAX };
     let reader = Reader { plan, question: *question, hot, found, touched, pin };
     let (found, is_complete) = with_form(question.form, Probing { reader, tables: &tables.0 });
     if !is_complete {
         found.truncate(found_before);
     }
     is_complete
+}
+
+/// The number of tiles above which a bin is hot.
+pub(super) fn hot(plan: &Plan, hashes: usize) -> usize {
+    let expected = plan.bits().iter().map(|bits| hashes >> (bits - 1)).max().unwrap_or(0);
+    HOT_TILES + HOT * expected / LANES
 }
 
 /// Prefetches the entries of the query's own values, if the plan has radii of 0 only. Otherwise these are a
@@ -81,16 +88,16 @@ pub(super) fn prefetch_query<W: Filed>(tables: &Tables<W>, plan: &Plan, query: W
     }
 }
 
-/// As [`probe`], by comparing every hash.
+/// Calls `found` with every hash within `k` of a query, and with the number of the query, by comparing every
+/// hash with each of at most [`SCANNED`] queries. Ends soon after `found` returns `false`.
 pub(super) fn probe_all<W: Filed>(
     tables: &Tables<W>,
-    question: &Question<W>,
-    (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
+    (queries, k, form): (&[W], u32, Form),
     pin: &Pin,
+    found: impl FnMut(usize, Neighbour<W>) -> bool,
 ) {
     let number = W::BLOCKS.len() - 1;
-    let scan = Scan { table: &tables.0[number], block: W::BLOCKS[number], question, found, touched, pin };
-    with_form(question.form, scan);
+    with_form(form, Scan { table: &tables.0[number], block: W::BLOCKS[number], queries, k, found, pin });
 }
 
 /// A plan for this query from the true numbers of hashes around it; `None` if comparing every hash is
@@ -139,20 +146,26 @@ pub(super) fn next_with_as_many_ones(number: u64) -> u64 {
     carried | ((number ^ carried) >> 2 >> lowest.trailing_zeros())
 }
 
+/// Which bin of a table a query reads.
+#[derive(Clone, Copy)]
+pub(super) struct Spot {
+    pub(super) rack: u8,
+    pub(super) number: u32,
+    /// The number of differences from the query in the bits of the bin that its entries do not repeat.
+    pub(super) elsewhere: u8,
+    pub(super) end: End,
+    /// Whether both ends are read.
+    pub(super) both: bool,
+}
+
 /// A bin to read.
 #[derive(Clone, Copy)]
 struct Visit<'a, W> {
     rack: &'a Rack<W>,
     /// The bin and its part to read, known once its slot is read.
     opened: Option<(Bin<'a, W>, Span)>,
-    number: u32,
     table: u8,
-    rack_number: u8,
-    /// The number of differences from the query in the bits of the bin that its entries do not repeat.
-    elsewhere: u8,
-    end: End,
-    /// Whether both ends are read.
-    both: bool,
+    spot: Spot,
 }
 
 type Batch<'a, W> = ArrayVec<Visit<'a, W>, BATCH>;
@@ -174,47 +187,52 @@ struct Probing<'a, W> {
     tables: &'a [Bins<W>],
 }
 
-/// A table that is read.
-struct Reading<'a, W> {
-    number: usize,
-    table: &'a Bins<W>,
-    /// The 32 bits of the query from the block on.
+/// Calls `each` with every bin of a table within a radius, and its rack, which `rack` gives by its number.
+/// `place` has the 32 bits of the query from the block on.
+#[inline(always)]
+pub(super) fn for_each_bin<'a, W: Filed>(
     place: u32,
     radius: u32,
-    pin: &'a Pin,
+    rack: impl Fn(usize) -> &'a Rack<W>,
+    mut each: impl FnMut(&'a Rack<W>, Spot),
+) {
+    let own_rack = place >> (u32::BITS - RACK_BITS);
+    for of_rack in 0..=radius.min(RACK_BITS) {
+        for_each_with(RACK_BITS, of_rack, |flips| {
+            let rack_number = own_rack ^ flips;
+            let rack = rack(rack_number as usize);
+            let own = rack.place(place);
+            for of_bin in 0..=(radius - of_rack).min(rack.bin_bits()) {
+                let both = of_rack + of_bin < radius;
+                for_each_with(rack.bin_bits(), of_bin, |flips| {
+                    let elsewhere = (of_rack + (flips >> rack.repeated_bits()).count_ones()) as u8;
+                    let number = own.bin as u32 ^ flips;
+                    rack.prefetch(number as usize);
+                    each(rack, Spot { rack: rack_number as u8, number, elsewhere, end: own.end, both });
+                });
+            }
+        });
+    }
 }
 
-impl<'a, W: Filed> Reading<'a, W> {
-    /// Calls `each` with every bin within the radius.
-    #[inline(always)]
-    fn for_each_bin(&self, mut each: impl FnMut(Visit<'a, W>)) {
-        let own_rack = self.place >> (u32::BITS - RACK_BITS);
-        for of_rack in 0..=self.radius.min(RACK_BITS) {
-            for_each_with(RACK_BITS, of_rack, |flips| {
-                let rack_number = own_rack ^ flips;
-                let rack = self.table.rack(rack_number as usize, self.pin);
-                let own = rack.place(self.place);
-                for of_bin in 0..=(self.radius - of_rack).min(rack.bin_bits()) {
-                    let ones = of_rack + of_bin;
-                    for_each_with(rack.bin_bits(), of_bin, |flips| {
-                        let elsewhere = of_rack + (flips >> rack.repeated_bits()).count_ones();
-                        let number = own.bin as u32 ^ flips;
-                        rack.prefetch(number as usize);
-                        each(Visit {
-                            rack,
-                            opened: None,
-                            number,
-                            table: self.number as u8,
-                            rack_number: rack_number as u8,
-                            elsewhere: elsewhere as u8,
-                            end: own.end,
-                            both: ones < self.radius,
-                        });
-                    });
-                }
-            });
-        }
-    }
+/// The near hash at a place of a bin of table `number`, unless there is none, or an earlier table of the plan
+/// reports it.
+#[inline(always)]
+pub(super) fn verified<W: Filed>(
+    plan: &Plan,
+    (query, k): (W, u32),
+    (number, rack, spot): (usize, &Rack<W>, Spot),
+    (bin, place): (&Bin<'_, W>, usize),
+) -> Option<Neighbour<W>> {
+    let end = bin.end_of(place)?;
+    let at = (usize::from(spot.rack), spot.number as usize, end);
+    let hash = rack.hash(W::BLOCKS[number], at, bin.entry(place));
+    let difference = hash ^ query;
+    let distance = difference.ones();
+    let is_reported = distance <= k
+        && finds(plan, number, difference)
+        && !(0..number).any(|before| finds(plan, before, difference));
+    is_reported.then_some(Neighbour { distance, hash })
 }
 
 impl<'a, W: Filed> Work for Probing<'a, W> {
@@ -237,9 +255,9 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
             let Ok(radius) = u32::try_from(reader.plan.radii()[number]) else {
                 continue;
             };
-            let reading = Reading { number, table, place: block.place(query), radius: radius.min(k), pin };
-            reading.for_each_bin(|visit| {
-                filling.push(visit);
+            let rack = |at| table.rack(at, pin);
+            for_each_bin(block.place(query), radius.min(k), rack, |rack, spot| {
+                filling.push(Visit { rack, opened: None, table: number as u8, spot });
                 if filling.is_full() {
                     reader.compare(compare, &patterns, opened);
                     goes_on = goes_on && reader.open(filled);
@@ -268,9 +286,10 @@ impl<'a, W: Filed> Reader<'a, W> {
     #[inline(always)]
     fn open(&mut self, batch: &mut Batch<'a, W>) -> bool {
         for visit in &mut *batch {
-            let bin = visit.rack.bin(visit.number as usize, self.pin);
-            let span = bin.span(visit.end, visit.both);
-            let whole = self.question.k - u32::from(visit.elsewhere) >= W::WHOLE_FROM;
+            let Spot { number, elsewhere, end, both, .. } = visit.spot;
+            let bin = visit.rack.bin(number as usize, self.pin);
+            let span = bin.span(end, both);
+            let whole = self.question.k - u32::from(elsewhere) >= W::WHOLE_FROM;
             bin.prefetch(span, whole);
             visit.opened = Some((bin, span));
             let tiles = span.tiles();
@@ -288,7 +307,7 @@ impl<'a, W: Filed> Reader<'a, W> {
     fn compare<C: Compare>(&mut self, compare: C, patterns: &[C::Pattern], batch: &Batch<'a, W>) {
         for visit in batch {
             let Some((bin, span)) = visit.opened else { continue };
-            let rest = self.question.k - u32::from(visit.elsewhere);
+            let rest = self.question.k - u32::from(visit.spot.elsewhere);
             let whole = rest >= W::WHOLE_FROM;
             let pattern = &patterns[usize::from(visit.table)];
             bin.for_each_near(compare, span, pattern, (rest, whole), |tile, near| {
@@ -301,44 +320,32 @@ impl<'a, W: Filed> Reader<'a, W> {
     #[inline(never)]
     fn verify(&mut self, visit: &Visit<'a, W>, bin: &Bin<'a, W>, tile: usize, near: u32) {
         let Question { query, k, .. } = self.question;
-        let number = usize::from(visit.table);
-        for lane in cells(near) {
-            let place = tile * LANES + lane;
-            let Some(end) = bin.end_of(place) else { continue };
-            let at = (usize::from(visit.rack_number), visit.number as usize, end);
-            let hash = visit.rack.hash(W::BLOCKS[number], at, bin.entry(place));
-            let difference = hash ^ query;
-            let distance = difference.ones();
-            if distance <= k
-                && finds(self.plan, number, difference)
-                && !(0..number).any(|before| finds(self.plan, before, difference))
-            {
-                self.found.push(Neighbour { distance, hash });
-            }
-        }
+        let table = (usize::from(visit.table), visit.rack, visit.spot);
+        let places = cells(near).map(|lane| tile * LANES + lane);
+        self.found.extend(places.filter_map(|at| verified(self.plan, (query, k), table, (bin, at))));
     }
 }
 
-/// Compares every hash.
-struct Scan<'a, 'q, W> {
+/// Compares every hash with each query.
+struct Scan<'a, W, F> {
     table: &'a Bins<W>,
     block: Block,
-    question: &'q Question<W>,
-    found: &'q mut Vec<Neighbour<W>>,
-    touched: &'q mut Touched,
+    queries: &'a [W],
+    k: u32,
+    found: F,
     pin: &'a Pin,
 }
 
-impl<W: Filed> Work for Scan<'_, '_, W> {
+impl<W: Filed, F: FnMut(usize, Neighbour<W>) -> bool> Work for Scan<'_, W, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
         const AHEAD: usize = 2;
-        let Scan { table, block, question, found, touched, pin } = self;
-        let &Question { query, k, .. } = question;
-        let pattern = compare.pattern(&words(block.turned(query)));
-        let own = block.place(query);
+        let Scan { table, block, queries, k, mut found, pin } = self;
+        let pattern = |query: &W| compare.pattern(&words(block.turned(*query)));
+        let patterns: ArrayVec<C::Pattern, SCANNED> = queries.iter().map(pattern).collect();
+        let mut goes_on = true;
         for rack_number in 0..RACKS {
             let rack = table.rack(rack_number, pin);
             for number in 0..rack.bins() {
@@ -348,25 +355,29 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
                     next.prefetch(next.span(End::Front, true), true);
                 }
                 let value = (rack_number << rack.bin_bits() | number) as u32;
-                let differing = value ^ own >> (u32::BITS + 1 - rack.depth());
-                let differing = (differing >> rack.repeated_bits()).count_ones();
-                let Some(rest) = k.checked_sub(differing) else { continue };
                 let bin = rack.bin(number, pin);
                 let span = bin.span(End::Front, true);
-                let whole = rest >= W::WHOLE_FROM;
-                bin.for_each_near(compare, span, &pattern, (rest, whole), |tile, near| {
-                    for lane in cells(near) {
-                        let place = tile * LANES + lane;
-                        let Some(end) = bin.end_of(place) else { continue };
-                        let hash = rack.hash(block, (rack_number, number, end), bin.entry(place));
-                        let distance = (hash ^ query).ones();
-                        if distance <= k {
-                            found.push(Neighbour { distance, hash });
+                for (at, (query, pattern)) in queries.iter().zip(&patterns).enumerate() {
+                    let differing = value ^ block.place(*query) >> (u32::BITS + 1 - rack.depth());
+                    let differing = (differing >> rack.repeated_bits()).count_ones();
+                    let Some(rest) = k.checked_sub(differing) else { continue };
+                    let limits = (rest, rest >= W::WHOLE_FROM);
+                    bin.for_each_near(compare, span, pattern, limits, |tile, near| {
+                        for lane in cells(near) {
+                            let place = tile * LANES + lane;
+                            let Some(end) = bin.end_of(place) else { continue };
+                            let hash = rack.hash(block, (rack_number, number, end), bin.entry(place));
+                            let distance = (hash ^ *query).ones();
+                            if distance <= k {
+                                goes_on &= found(at, Neighbour { distance, hash });
+                            }
                         }
-                    }
-                });
+                    });
+                }
+                if !goes_on {
+                    return;
+                }
             }
-            touched.probes += 1;
         }
     }
 }

@@ -32,8 +32,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::bins::RACKS;
 use super::block::Filed;
 use super::costs::Costs;
+use super::many::{self, Answers, Group};
 use super::memory::{Form, Pin, pin, step};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, prefetch_query, probe, probe_all};
@@ -202,9 +204,48 @@ impl<W: Filed> Index<W> {
                     return Report { plan: Some(plan), scanned: false, touched };
                 }
             }
-            probe_all(&self.tables, &question, (found, &mut touched), pin);
+            touched.probes += self.compare_all(query, k, found, pin);
             Report { plan: None, scanned: true, touched: of_scan(touched, hashes) }
         })
+    }
+
+    /// As [`Index::within`] for each of the queries, faster if they are many: calls `each` with their
+    /// numbers, ascending, and their answers, each in the order of distance, then hash.
+    pub fn within_many(&self, queries: &[W], k: u32, mut each: impl FnMut(usize, &mut Vec<Neighbour<W>>)) {
+        let k = k.min(W::WIDTH.bits());
+        let (mut found, mut done) = (Vec::new(), 0);
+        while done < queries.len() {
+            let plan = self.plan(k);
+            let group = &queries[done..queries.len().min(done + many::most(plan))];
+            let Answers { near, alone } = self.together(group, k, plan);
+            let (mut near, mut alone) = (near.into_iter().peekable(), alone.into_iter().peekable());
+            for (number, query) in (0..).zip(group) {
+                found.clear();
+                if alone.next_if_eq(&number).is_some() {
+                    self.within(*query, k, &mut found);
+                    found.sort_unstable();
+                } else {
+                    found.extend(
+                        std::iter::from_fn(|| near.next_if(|(of, _)| *of == number)).map(|near| near.1),
+                    );
+                }
+                each(done + number as usize, &mut found);
+            }
+            done += group.len();
+        }
+    }
+
+    /// The answers of a group, which is one step for readers: each is of the time between its begin and end.
+    pub(super) fn together(&self, queries: &[W], k: u32, plan: Option<&Plan>) -> Answers<W> {
+        let group = Group { tables: &self.tables, queries, k, hashes: self.len(), form: self.form };
+        step();
+        let before = self.removals.load(Ordering::SeqCst);
+        let mut answers = group.answers(plan);
+        step();
+        if self.removals.load(Ordering::SeqCst) != before {
+            answers.near.dedup();
+        }
+        answers
     }
 
     /// Prefetches the memory that lookups of these queries within `k` read first, without waiting. It is
@@ -239,11 +280,19 @@ impl<W: Filed> Index<W> {
     pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
         self.without_duplicates(found, |found, pin| {
             let k = k.min(W::WIDTH.bits());
-            let (question, mut touched) =
-                (Question { query, k, hashes: 0, form: self.form }, Touched::default());
-            probe_all(&self.tables, &question, (found, &mut touched), pin);
-            Report { plan: None, scanned: true, touched: of_scan(touched, self.len()) }
+            let probes = self.compare_all(query, k, found, pin);
+            let touched = of_scan(Touched { probes, ..Touched::default() }, self.len());
+            Report { plan: None, scanned: true, touched }
         })
+    }
+
+    /// Compares all hashes. Returns the number of runs of memory.
+    fn compare_all(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>, pin: &Pin) -> u64 {
+        probe_all(&self.tables, (&[query], k, self.form), pin, |_, near| {
+            found.push(near);
+            true
+        });
+        RACKS as u64
     }
 
     /// Runs `find`, and removes the duplicates among the values that it appends.

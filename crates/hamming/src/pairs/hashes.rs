@@ -112,13 +112,10 @@ impl<W: Filed> Work for Step<'_, W> {
                         let at = own.start + pass.row;
                         let from = if pass.difference == 0 { at + 1 } else { other.start };
                         let (hash, others) = (pass.sorted[at], &pass.sorted[from..other.end]);
-                        compare(hash, others, k, |nth| {
-                            let difference = hash ^ others[nth];
-                            if !earlier.iter().any(|part| part.holds(difference)) {
-                                let (a, b) = (pass.places[at], pass.places[from + nth]);
-                                let distance = difference.ones();
-                                near.push(NearPair { first: a.min(b), second: a.max(b), distance });
-                            }
+                        compare(hash, others, (k, earlier), |nth| {
+                            let distance = (hash ^ others[nth]).ones();
+                            let (a, b) = (pass.places[at], pass.places[from + nth]);
+                            near.push(NearPair { first: a.min(b), second: a.max(b), distance });
                         });
                         pass.row += 1;
                         let found = near.len() - known;
@@ -149,20 +146,30 @@ impl<W: Filed> Work for Step<'_, W> {
     }
 }
 
-/// Calls `each` with the places of those of `others` that are within `k` bits of `hash`.
+/// Calls `each` with the places of those of `others` that are within `k` bits of `hash` and that no earlier
+/// part reports.
 #[inline(always)]
-fn compare<W: Filed>(hash: W, others: &[W], k: u32, mut each: impl FnMut(usize)) {
+fn compare<W: Filed>(hash: W, others: &[W], (k, earlier): (u32, &[Part]), mut each: impl FnMut(usize)) {
     let (lanes, rest) = others.as_chunks::<LANES>();
     for (lane, others) in lanes.iter().enumerate() {
-        let near = |(at, other): (usize, &W)| u32::from((hash ^ *other).ones() <= k) << at;
-        let near = others.iter().enumerate().map(near).fold(0, |all, one| all | one);
-        cells(near).for_each(|at| each(lane * LANES + at));
+        let near = lanes_of(others, |other| (hash ^ other).ones() <= k);
+        if near != 0 {
+            let unreported = |near, part: &Part| near & !lanes_of(others, |other| part.holds(hash ^ other));
+            cells(earlier.iter().fold(near, unreported)).for_each(|at| each(lane * LANES + at));
+        }
     }
     for (at, other) in rest.iter().enumerate() {
-        if (hash ^ *other).ones() <= k {
+        let difference = hash ^ *other;
+        if difference.ones() <= k && !earlier.iter().any(|part| part.holds(difference)) {
             each(others.len() - rest.len() + at);
         }
     }
+}
+
+/// Bit i is set if the condition holds for hash i.
+#[inline(always)]
+fn lanes_of<W: Filed>(hashes: &[W; LANES], holds: impl Fn(W) -> bool) -> u32 {
+    hashes.iter().enumerate().fold(0, |all, (at, hash)| all | u32::from(holds(*hash)) << at)
 }
 
 impl<W: Filed> NearPairs for HashPairs<W> {

@@ -29,11 +29,13 @@ pub(super) struct Part {
 }
 
 impl Part {
+    #[inline(always)]
     pub(super) fn prefix<W: Filed>(self, hash: W) -> u32 {
         if self.bits == 0 { 0 } else { hash.below(self.top) >> (32 - self.bits) }
     }
 
     /// Whether two hashes with this difference are within the radius.
+    #[inline(always)]
     pub(super) fn holds<W: Filed>(self, difference: W) -> bool {
         self.prefix(difference).count_ones() <= self.radius
     }
