@@ -103,6 +103,13 @@ def dedupe_files(
     keep_ids: _Path | None = None,
     source_field: str | None = None,
     max_loss: float | None = None,
+    spans: Literal["remove", "mask"] | None = None,
+    span_tokens: int | None = None,
+    spans_file: _Path | None = None,
+    decontaminate: _Path | Iterable[_Path] = (),
+    decontaminate_field: str | Iterable[str] = (),
+    decontaminate_share: float | None = None,
+    contaminated: _Path | None = None,
     keep: str | None = None,
     clusters: Literal["greedy", "linked"] | None = None,
     against: _Path | Iterable[_Path] = (),
@@ -143,7 +150,7 @@ def dedupe_files(
     2
     """
     options = dict(locals())
-    for name in ("inputs", "output", "against", "key", "progress"):
+    for name in ("inputs", "output", "against", "key", "progress", "decontaminate", "decontaminate_field"):
         options.pop(name)
     arguments = ["dedupe", "--output", fspath(output)]
     for name, value in options.items():
@@ -152,6 +159,9 @@ def dedupe_files(
         elif value is not None and value is not False:
             arguments.append(f"--{name.replace('_', '-')}={value}")
     arguments += [f"--against={path}" for path in _paths(against)]
+    arguments += [f"--decontaminate={path}" for path in _paths(decontaminate)]
+    fields = [decontaminate_field] if isinstance(decontaminate_field, str) else decontaminate_field
+    arguments += [f"--decontaminate-field={field}" for field in fields]
     # No shell expands patterns, and the command reads those that are left.
     arguments += ["--", *_paths(inputs)]
     # The list of processes does not show variables.

@@ -56,6 +56,8 @@ enum Command {
     Eval(eval::EvalArguments),
     /// Copy files of documents without near-duplicates; needs no server.
     Dedupe(Box<dedupe::DedupeArguments>),
+    /// Decide about the files of all shards of dedupe, and write its output.
+    Merge(dedupe::MergeArguments),
     /// Make an index of files of documents, with which dedupe compares later ones.
     Index(dedupe::IndexArguments),
     /// Send a file of documents to a server.
@@ -152,6 +154,7 @@ pub fn run() -> ExitCode {
         Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Dedupe(arguments) => dedupe::run(*arguments),
+        Command::Merge(arguments) => dedupe::run_merge(arguments),
         Command::Index(arguments) => dedupe::run_index(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),

@@ -7,17 +7,21 @@
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, LargeStringArray, RecordBatch, StringArray, StringViewArray,
+};
 use arrow_ipc::reader::{FileReader, FileReaderBuilder, StreamReader};
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, MetadataVersion, root_as_message};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use parquet::file::reader::Length;
 
 use super::cell::value;
-use super::columnar::Values;
+use super::columnar::{Replaced, Values};
 use super::original::{Chunk, Chunks};
 use super::{missing, nested, wrong};
 
@@ -114,7 +118,19 @@ pub(super) fn copied_bytes(from: &Chunks) -> u64 {
     from.len()
 }
 
-pub(super) fn copy(from: &Chunks, to: File, kept: &[bool]) -> io::Result<()> {
+/// Whether a column has plain texts.
+pub(super) fn has_texts(from: &Chunks, column: &str) -> io::Result<bool> {
+    let schema = Batches::open(from, None)?.schema();
+    let types = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
+    Ok(schema.field_with_name(column).is_ok_and(|field| types.contains(field.data_type())))
+}
+
+pub(super) fn copy(
+    from: &Chunks,
+    to: File,
+    kept: &[bool],
+    mut replaced: Option<Replaced<'_>>,
+) -> io::Result<()> {
     let batches = Batches::open(from, None)?;
     let (schema, to) = (batches.schema(), BufWriter::with_capacity(1 << 20, to));
     let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5);
@@ -126,12 +142,12 @@ pub(super) fn copy(from: &Chunks, to: File, kept: &[bool]) -> io::Result<()> {
             metadata.sort();
             let mut writer = FileWriter::try_new_with_options(to, &schema, options).map_err(failed)?;
             metadata.into_iter().for_each(|(key, value)| writer.write_metadata(key, value));
-            each_kept(batches, kept, &mut |batch| writer.write(batch))?;
+            each_kept(batches, kept, replaced.as_mut(), &mut |batch| writer.write(batch))?;
             writer.into_inner().map_err(failed)?.into_inner()?;
         }
         Batches::Stream(_) => {
             let mut writer = StreamWriter::try_new_with_options(to, &schema, options).map_err(failed)?;
-            each_kept(batches, kept, &mut |batch| writer.write(batch))?;
+            each_kept(batches, kept, replaced.as_mut(), &mut |batch| writer.write(batch))?;
             writer.into_inner().map_err(failed)?.into_inner()?;
         }
     }
@@ -141,10 +157,14 @@ pub(super) fn copy(from: &Chunks, to: File, kept: &[bool]) -> io::Result<()> {
 fn each_kept(
     batches: Batches,
     mut kept: &[bool],
+    mut replaced: Option<&mut Replaced<'_>>,
     each: &mut dyn FnMut(&RecordBatch) -> Result<(), ArrowError>,
 ) -> io::Result<()> {
+    let mut first = 0;
     for batch in batches {
         let batch = batch?;
+        let rows = first..first + batch.num_rows() as u64;
+        first = rows.end;
         let (of_batch, rest) = kept.split_at(batch.num_rows().min(kept.len()));
         kept = rest;
         if !of_batch.contains(&true) {
@@ -152,10 +172,44 @@ fn each_kept(
         }
         let mut of_batch = of_batch.to_vec();
         of_batch.resize(batch.num_rows(), false);
-        let batch = filter_record_batch(&batch, &BooleanArray::from(of_batch));
-        batch.and_then(|batch| each(&batch)).map_err(failed)?;
+        let kept_rows = rows.zip(&of_batch).filter(|(_, kept)| **kept).map(|(row, _)| row);
+        let kept_rows: Vec<u64> = kept_rows.collect();
+        let mut batch = filter_record_batch(&batch, &BooleanArray::from(of_batch)).map_err(failed)?;
+        if let Some(replaced) = &mut replaced {
+            batch = with_texts(&batch, replaced, &kept_rows)?;
+        }
+        each(&batch).map_err(failed)?;
     }
     if kept.is_empty() { Ok(()) } else { Err(wrong("the file changed during the run")) }
+}
+
+/// A batch of these rows of the file with other texts.
+fn with_texts(batch: &RecordBatch, replaced: &mut Replaced<'_>, rows: &[u64]) -> io::Result<RecordBatch> {
+    let texts = rows.iter().map(|row| (replaced.text)(*row)).collect::<io::Result<Vec<Option<String>>>>()?;
+    let schema = batch.schema();
+    let at = schema.index_of(replaced.column).map_err(failed)?;
+    if texts.iter().all(Option::is_none) {
+        return Ok(batch.clone());
+    }
+    let column = batch.column(at);
+    let changed: ArrayRef = match column.data_type() {
+        DataType::Utf8 => Arc::new(merged(column.as_string::<i32>().iter(), &texts).collect::<StringArray>()),
+        DataType::LargeUtf8 => {
+            Arc::new(merged(column.as_string::<i64>().iter(), &texts).collect::<LargeStringArray>())
+        }
+        _ => Arc::new(merged(column.as_string_view().iter(), &texts).collect::<StringViewArray>()),
+    };
+    let mut columns = batch.columns().to_vec();
+    columns[at] = changed;
+    RecordBatch::try_new(schema, columns).map_err(failed)
+}
+
+/// The texts of rows, of which some are others.
+fn merged<'a>(
+    own: impl Iterator<Item = Option<&'a str>>,
+    others: &'a [Option<String>],
+) -> impl Iterator<Item = Option<&'a str>> {
+    own.zip(others).map(|(own, other)| other.as_deref().or(own))
 }
 
 /// The compression of the first batch.

@@ -129,6 +129,11 @@ pub(crate) struct Originals {
 }
 
 impl Originals {
+    /// These bytes, which this decoder decodes.
+    pub(crate) fn of(bytes: BytesMut, decoder: Decoder) -> Originals {
+        Originals { kept: Rc::new(RefCell::new(bytes)), decoder }
+    }
+
     /// Takes the bytes that became the next `count` bytes of UTF-8, which end with a character.
     pub(crate) fn take(&mut self, count: usize) -> Bytes {
         let mut kept = self.kept.borrow_mut();

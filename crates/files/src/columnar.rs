@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 
 use super::parquet::Added;
-use super::{Format, Opens, arrow, parquet};
+use super::{Format, Opens, arrow, parquet, wrong};
 
 /// The values of columns in one row, as text; `None` for a value that is missing.
 pub type Values = Vec<Option<String>>;
@@ -46,6 +46,27 @@ pub fn count(from: &(impl Opens + ?Sized), format: Format) -> io::Result<u64> {
     if format == Format::Arrow { arrow::count(&from) } else { parquet::count(from) }
 }
 
+/// Other texts for some rows of a copy.
+pub struct Replaced<'a> {
+    /// Their column.
+    pub column: &'a str,
+    /// The text of a row, by its number in the original, if it is another one. Rows are asked for in order.
+    pub text: &'a mut dyn FnMut(u64) -> io::Result<Option<String>>,
+}
+
+/// Checks that a copy can have other texts in this column.
+///
+/// # Errors
+/// Why it cannot.
+pub fn check_replaced(from: &(impl Opens + ?Sized), format: Format, column: &str) -> io::Result<()> {
+    let from = from.chunks()?;
+    let is_text = match format {
+        Format::Arrow => arrow::has_texts(&from, column)?,
+        _ => parquet::has_texts(from, column)?,
+    };
+    if is_text { Ok(()) } else { Err(wrong(format!("the column {column:?} is no column of plain texts"))) }
+}
+
 /// Writes a copy of a file with the rows for which `kept` says so; rows behind its end are left out. Only
 /// Parquet gets more columns.
 ///
@@ -57,9 +78,13 @@ pub fn copy(
     to: File,
     kept: &[bool],
     added: Option<Added<'_>>,
+    replaced: Option<Replaced<'_>>,
 ) -> io::Result<()> {
     let from = from.chunks()?;
-    if format == Format::Arrow { arrow::copy(&from, to, kept) } else { parquet::copy(from, to, kept, added) }
+    match format {
+        Format::Arrow => arrow::copy(&from, to, kept, replaced),
+        _ => parquet::copy(from, to, kept, added, replaced),
+    }
 }
 
 /// The size of a copy of all rows, about.

@@ -119,7 +119,7 @@ impl Cut<'_> {
         let mut table = opened(read, self.format, self.wants)?.with_originals(originals);
         let columns = table.names();
         used(&columns, Value::Text(""), self.wants).map_err(wrong)?;
-        let about = Arc::new(About { encoding, is_guessed, columns });
+        let about = Arc::new(About { encoding, is_guessed, columns, delimiter: table.delimiter() });
         let header = Content::Columns(table.header().to_vec(), table.delimiter());
         let mut is_wanted = self.pass(0, header, &about);
         while is_wanted && let Some(row) = table.next_row()? {
@@ -134,7 +134,7 @@ impl Cut<'_> {
             used(&columnar::columns(path, self.format)?, Value::Column, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let rows = columnar::rows(path, self.format, &names)?;
-        let about = Arc::new(About { encoding: UTF_8, is_guessed: false, columns });
+        let about = Arc::new(About { columns, ..About::default() });
         for values in rows {
             if !self.pass(*self.line + 1, Content::Values(values?), &about) {
                 break;
@@ -149,7 +149,7 @@ impl Cut<'_> {
         let How { charset, keeps_originals, .. } = self.wants.how();
         let begun = with_originals(read, charset, keeps_originals)?;
         let (encoding, is_guessed) = (begun.encoding, begun.is_guessed);
-        let about = Arc::new(About { encoding, is_guessed, columns: Vec::new() });
+        let about = Arc::new(About { encoding, is_guessed, ..About::default() });
         let content = Content::Charset(begun.encoding, begun.mark.clone());
         let is_plain = begun.encoding == UTF_8 && begun.mark.is_empty();
         let is_wanted = is_plain || self.pass(0, content, &about);

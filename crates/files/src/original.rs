@@ -55,6 +55,14 @@ impl State {
         }
     }
 
+    /// What every machine sees of a file that several share: its size and its time, or its version. The
+    /// numbers of devices and nodes may differ.
+    #[must_use]
+    pub fn shared(&self) -> State {
+        let State { bytes, modified, ref version, .. } = *self;
+        State { bytes, modified, version: version.clone(), ..State::default() }
+    }
+
     fn is_file_of(&self, other: &State) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }

@@ -14,9 +14,10 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::{WriterProperties, WriterVersion};
@@ -25,9 +26,9 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnDescPtr, Type};
 
-use super::columnar::Values;
+use super::columnar::{Replaced, Values};
 use super::nested::{self, Node, Opened, Path};
 use super::original::Chunks;
 use super::{Counted, missing, wrong};
@@ -87,12 +88,18 @@ pub struct Added<'a> {
 }
 
 /// Writes a copy of a file with the rows for which `kept` says so; rows behind its end are left out.
-pub(super) fn copy(from: Chunks, to: File, kept: &[bool], added: Option<Added<'_>>) -> io::Result<()> {
+pub(super) fn copy(
+    from: Chunks,
+    to: File,
+    kept: &[bool],
+    added: Option<Added<'_>>,
+    replaced: Option<Replaced<'_>>,
+) -> io::Result<()> {
     let reader = SerializedFileReader::new(from).map_err(failed)?;
     if reader.metadata().file_metadata().num_rows() < kept.len() as i64 {
         return Err(wrong("the file changed during the run"));
     }
-    copied(&reader, to, kept, added).map_err(failed)
+    copied(&reader, to, kept, added, replaced).map_err(failed)
 }
 
 /// The size of a copy of all rows. Of a long file some row groups are copied, and the others count alike.
@@ -107,7 +114,7 @@ pub(super) fn copied_bytes(from: Chunks) -> io::Result<u64> {
         all += group.compressed_size();
     }
     let mut to = Counted(io::sink(), Arc::default());
-    copied(&reader, &mut to, &vec![true; rows], None).map_err(failed)?;
+    copied(&reader, &mut to, &vec![true; rows], None, None).map_err(failed)?;
     let copied = to.1.load(Ordering::Relaxed);
     Ok((copied as f64 * all.max(1) as f64 / bytes.max(1) as f64) as u64)
 }
@@ -117,6 +124,7 @@ fn copied<W: Write + Send>(
     to: W,
     kept: &[bool],
     mut added: Option<Added<'_>>,
+    mut replaced: Option<Replaced<'_>>,
 ) -> Result<()> {
     let metadata = reader.metadata();
     let mut schema = metadata.file_metadata().schema_descr().root_schema_ptr();
@@ -127,12 +135,14 @@ fn copied<W: Write + Send>(
         schema = Arc::new(Type::group_type_builder(schema.name()).with_fields(fields).build()?);
     }
     let mut writer = SerializedFileWriter::new(to, schema, Arc::new(properties(metadata)))?;
-    let mut rest = kept;
+    let (mut rest, mut first) = (kept, 0);
     for number in 0..metadata.num_row_groups() {
         let group = reader.get_row_group(number)?;
         let rows = group.metadata().num_rows() as usize;
         let (of_group, after) = rest.split_at(rows.min(rest.len()));
         rest = after;
+        let first_of_group = first;
+        first += rows as u64;
         if !of_group.contains(&true) {
             continue;
         }
@@ -147,7 +157,16 @@ fn copied<W: Write + Send>(
         let mut column = 0_usize;
         while let Some(mut to) = out.next_column()? {
             match column.checked_sub(own) {
-                None => copy_column(group.get_column_reader(column)?, to.untyped(), of_group)?,
+                None => {
+                    let mut replaced =
+                        replaced.as_mut().filter(|replaced| is_column(metadata, column, replaced.column));
+                    let mut text = |row: usize| match &mut replaced {
+                        Some(replaced) => (replaced.text)(first_of_group + row as u64)
+                            .map_err(|error| ParquetError::External(Box::new(error))),
+                        None => Ok(None),
+                    };
+                    copy_column(group.get_column_reader(column)?, to.untyped(), of_group, &mut text)?;
+                }
                 Some(added) => write_cells(to.untyped(), &cells[added])?,
             }
             to.close()?;
@@ -171,31 +190,64 @@ fn properties(metadata: &ParquetMetaData) -> WriterProperties {
     properties.build()
 }
 
-fn copy_column(from: ColumnReader, to: &mut ColumnWriter<'_>, kept: &[bool]) -> Result<()> {
+/// Whether the values of a column are texts in no list or group.
+pub(super) fn has_texts(from: Chunks, column: &str) -> io::Result<bool> {
+    let reader = SerializedFileReader::new(from).map_err(failed)?;
+    let columns = reader.metadata().file_metadata().schema_descr().columns();
+    let is_text = |own: &ColumnDescPtr| {
+        own.path().parts() == [column]
+            && own.max_rep_level() == 0
+            && own.physical_type() == PhysicalType::BYTE_ARRAY
+    };
+    Ok(columns.iter().any(is_text))
+}
+
+/// Whether the column of this number has this name, and is in no group.
+fn is_column(metadata: &ParquetMetaData, number: usize, name: &str) -> bool {
+    metadata.file_metadata().schema_descr().column(number).path().parts() == [name]
+}
+
+/// Copies a column; `text` is another text for a row, in a column of texts.
+fn copy_column(
+    from: ColumnReader,
+    to: &mut ColumnWriter<'_>,
+    kept: &[bool],
+    text: &mut dyn FnMut(usize) -> Result<Option<String>>,
+) -> Result<()> {
     use ColumnReader as R;
     use ColumnWriter as W;
     match (from, to) {
-        (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy_values(from, to, kept),
-        (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy_values(from, to, kept),
-        (R::Int64ColumnReader(from), W::Int64ColumnWriter(to)) => copy_values(from, to, kept),
-        (R::Int96ColumnReader(from), W::Int96ColumnWriter(to)) => copy_values(from, to, kept),
-        (R::FloatColumnReader(from), W::FloatColumnWriter(to)) => copy_values(from, to, kept),
-        (R::DoubleColumnReader(from), W::DoubleColumnWriter(to)) => copy_values(from, to, kept),
-        (R::ByteArrayColumnReader(from), W::ByteArrayColumnWriter(to)) => copy_values(from, to, kept),
+        (R::BoolColumnReader(from), W::BoolColumnWriter(to)) => copy_values(from, to, kept, same),
+        (R::Int32ColumnReader(from), W::Int32ColumnWriter(to)) => copy_values(from, to, kept, same),
+        (R::Int64ColumnReader(from), W::Int64ColumnWriter(to)) => copy_values(from, to, kept, same),
+        (R::Int96ColumnReader(from), W::Int96ColumnWriter(to)) => copy_values(from, to, kept, same),
+        (R::FloatColumnReader(from), W::FloatColumnWriter(to)) => copy_values(from, to, kept, same),
+        (R::DoubleColumnReader(from), W::DoubleColumnWriter(to)) => copy_values(from, to, kept, same),
+        (R::ByteArrayColumnReader(from), W::ByteArrayColumnWriter(to)) => {
+            let other = |row, own| Ok(text(row)?.map_or(own, |text| ByteArray::from(text.into_bytes())));
+            copy_values(from, to, kept, other)
+        }
         (R::FixedLenByteArrayColumnReader(from), W::FixedLenByteArrayColumnWriter(to)) => {
-            copy_values(from, to, kept)
+            copy_values(from, to, kept, same)
         }
         _ => Err(ParquetError::General("a column was written with another type".to_owned())),
     }
 }
 
-/// Copies the values of the rows that are kept, with their levels.
+/// The value of a row.
+#[expect(clippy::unnecessary_wraps, reason = "another text may be unreadable")]
+fn same<T>(_: usize, own: T) -> Result<T> {
+    Ok(own)
+}
+
+/// Copies the values of the rows that are kept, with their levels, as `change` changes them.
 ///
 /// A row begins at a level with repetition 0. A level has a value if its definition is the largest one.
 fn copy_values<T: DataType>(
     mut from: ColumnReaderImpl<T>,
     to: &mut ColumnWriterImpl<'_, T>,
     kept: &[bool],
+    mut change: impl FnMut(usize, T::T) -> Result<T::T>,
 ) -> Result<()> {
     let descriptor = to.get_descriptor();
     let (most_defined, is_repeated) = (descriptor.max_def_level(), descriptor.max_rep_level() > 0);
@@ -223,7 +275,8 @@ fn copy_values<T: DataType>(
             if is_kept {
                 kept_defined.extend(defined.get(level));
                 kept_repeated.extend(repeated.get(level));
-                kept_values.extend(value);
+                let row = kept.len() - next.as_slice().len() - 1;
+                kept_values.extend(value.map(|own| change(row, own)).transpose()?);
             }
         }
         let defined = is_optional.then_some(&kept_defined[..]);
@@ -289,7 +342,6 @@ fn failed(error: ParquetError) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use parquet::data_type::ByteArray;
     use parquet::schema::parser::parse_message_type;
 
     use super::super::Opens;

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::Skipped;
 use lookalike_wording::counted;
 
 /// Why a record is not read. [`Reason::Skipped`] ones could have become documents and are passed over; all
 /// others should have become documents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Reason {
     /// It could have become a document, and is passed over.
     Skipped(Skipped),
@@ -65,7 +67,7 @@ impl Reason {
 }
 
 /// A record that is not read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
     /// Why.
     pub reason: Reason,

@@ -61,6 +61,8 @@ pub struct About {
     pub is_guessed: bool,
     /// The names of the columns.
     pub columns: Vec<String>,
+    /// What separates the cells of a table.
+    pub delimiter: u8,
 }
 
 /// The content of a record.
@@ -78,7 +80,7 @@ pub enum Said<'a> {
 impl Default for About {
     /// That of a file whose records have their own charsets.
     fn default() -> About {
-        About { encoding: UTF_8, is_guessed: false, columns: Vec::new() }
+        About { encoding: UTF_8, is_guessed: false, columns: Vec::new(), delimiter: b',' }
     }
 }
 

@@ -151,7 +151,7 @@ fn copies_have_the_kept_rows_with_all_columns_and_types() {
     for (is_stream, compression) in FORMS {
         write(&from, is_stream, compression);
         assert_eq!(columnar::count(&from, Format::Arrow).unwrap(), 4 * ROWS as u64);
-        columnar::copy(&from, Format::Arrow, File::create(&to).unwrap(), &kept, None).unwrap();
+        columnar::copy(&from, Format::Arrow, File::create(&to).unwrap(), &kept, None, None).unwrap();
         let copied = read(&to, is_stream);
         assert_eq!(copied.len(), 3);
         let copied = concat_batches(&copied[0].schema(), &copied).unwrap();
@@ -163,11 +163,41 @@ fn copies_have_the_kept_rows_with_all_columns_and_types() {
         sizes.push(fs::metadata(&to).unwrap().len());
         let more = vec![true; 4 * ROWS + 1];
         let error =
-            columnar::copy(&from, Format::Arrow, File::create(&to).unwrap(), &more, None).unwrap_err();
+            columnar::copy(&from, Format::Arrow, File::create(&to).unwrap(), &more, None, None).unwrap_err();
         assert!(error.to_string().contains("changed during the run"), "{error}");
     }
     // The bodies are compressed as those of the original.
     assert!(sizes[1] < sizes[0] && sizes[2] < sizes[0] && sizes[1] != sizes[2], "{sizes:?}");
+}
+
+#[test]
+fn a_copy_can_have_other_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (from, to) = (folder.path().join("a.arrow"), folder.path().join("b.arrow"));
+    let kept: Vec<bool> = (0..4 * ROWS).map(|row| row % 3 != 1).collect();
+    let other = |row: u64| row.is_multiple_of(4).then(|| format!("other {row}"));
+    for ((is_stream, compression), column) in FORMS.into_iter().zip(["text", "large", "view"].repeat(2)) {
+        write(&from, is_stream, compression);
+        columnar::check_replaced(&from, Format::Arrow, column).unwrap();
+        let replaced = columnar::Replaced { column, text: &mut |row| Ok(other(row)) };
+        let file = File::create(&to).unwrap();
+        columnar::copy(&from, Format::Arrow, file, &kept, None, Some(replaced)).unwrap();
+        let all = concat_batches(&batches()[0].schema(), &batches()).unwrap();
+        assert_eq!(read(&to, is_stream)[0].schema(), all.schema());
+        let rows = columnar::rows(&to, Format::Arrow, &[column, "number", "text"]).unwrap();
+        let rows: Vec<_> = rows.map(Result::unwrap).collect();
+        let numbers = (0..4 * ROWS).filter(|row| kept[*row]);
+        for (row, found) in numbers.zip(&rows) {
+            assert_eq!(found[0], other(row as u64).or_else(|| text(row)), "{column}");
+            assert_eq!(found[1], (row % 6 > 0).then(|| (row as i64 - 60).to_string()));
+            assert!(column == "text" || found[2] == text(row));
+        }
+        assert_eq!(rows.len(), kept.iter().filter(|kept| **kept).count());
+        for other in ["bytes", "source", "turns", "none"] {
+            let error = columnar::check_replaced(&from, Format::Arrow, other).unwrap_err().to_string();
+            assert!(error.contains("is no column of plain texts"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) struct About {
     pub(super) keep_ids: Option<PathBuf>,
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "a share is a number from 0 to 1, such as 0.9".to_owned())
 }

@@ -4,6 +4,7 @@
 //! are whole files. *Absent*: compressed archives behind what is read in a second, and what shows only at the
 //! end: repeated ids, and records that are invalid further on.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::super::{Failure, tell};
 use super::inputs::{Input, Inputs};
 use super::reader::Reader;
 use super::record::Maker;
-use super::{DedupeArguments, about, estimate, folder, target};
+use super::{DedupeArguments, about, bench, estimate, folder, spans, target};
 use lookalike_files::Format;
 use lookalike_wording::counted;
 
@@ -23,21 +24,24 @@ const ARCHIVES: Duration = Duration::from_secs(1);
 /// The most problems that are listed.
 const LISTED: usize = 30;
 
-/// Checks the inputs, the places of the output, and the free space.
+/// Checks the inputs, the places of the output, and the free space. Of the inputs those in `read` are read.
 ///
 /// # Errors
 /// [`Failure`] with all that is wrong.
 pub(super) fn check(
     arguments: &DedupeArguments,
     inputs: &Inputs,
+    read: Range<usize>,
     against: &Inputs,
     maker: &Maker,
 ) -> Result<(), Failure> {
     let mut problems = [&inputs.problems[..], &against.problems].concat();
     problems.extend(of_passes(arguments, inputs));
     problems.extend(about::problems(arguments, inputs));
+    problems.extend(spans::problems(arguments, inputs));
+    problems.extend(bench::problems(arguments));
     let plain = maker.of_against();
-    for (files, maker) in [(&inputs.files, maker), (&against.files, &plain)] {
+    for (files, maker) in [(&inputs.files[read], maker), (&against.files, &plain)] {
         problems.extend(of_records(files, maker, arguments.read.skip_invalid));
     }
     problems.extend(folder::problems(&arguments.output, &inputs.files, arguments.force));
@@ -83,7 +87,8 @@ pub(super) fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<Str
             Err(error) => problems.push(error.message),
         }
     }
-    let reader = Reader { inputs: &checked, maker, known: u32::MAX, threads: 1, passed: Arc::default() };
+    let (known, passed) = (u32::MAX, Arc::default());
+    let reader = Reader { inputs: &checked, from: 0, maker, known, threads: 1, passed };
     let start = Instant::now();
     // The file that is read, how many records of it, and how many cannot be read, with the reason of one.
     let (mut read, mut invalid, mut why) = (0, 0, String::new());

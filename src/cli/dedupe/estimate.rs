@@ -6,6 +6,7 @@
 //! one, its beginning. *Absent*: what will be dropped; all numbers are those of a run that keeps everything.
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -22,6 +23,8 @@ use super::record::{Maker, Raw};
 use super::run::{fixed_bytes, memory};
 use super::texts::{LINE_BYTES, stored_bytes};
 use lookalike_files::{Counted, Format, Opens, Packing, columnar, shown};
+use lookalike_spans::disk_bytes;
+use lookalike_text::located;
 use lookalike_wording::counted;
 
 /// How long a dry run reads.
@@ -42,6 +45,8 @@ const IDS: u64 = 1_000;
 const INDEX_BYTES: [u64; 3] = [46, 150, 360];
 const BAND_BYTES: u64 = 7;
 
+/// The bytes of a token in a file that is one text.
+const TOKEN: f64 = 4.0;
 /// The bytes of a note of `--annotate`.
 const NOTE: f64 = 100.0;
 
@@ -58,6 +63,8 @@ struct Estimate {
     ids: f64,
     /// The bytes of the stored texts.
     texts: f64,
+    /// The tokens of the texts.
+    tokens: f64,
 }
 
 /// The part of a file that was read.
@@ -74,6 +81,8 @@ struct Sample {
     ids: (u64, u64),
     /// The bytes of the texts of these records as they are stored, and of the records.
     texts: (u64, u64),
+    /// The tokens of these texts.
+    tokens: u64,
     is_whole: bool,
 }
 
@@ -105,6 +114,7 @@ impl Estimator<'_> {
             sum.output += own.output;
             sum.ids += own.ids;
             sum.texts += own.texts;
+            sum.tokens += own.tokens;
             at += count;
         }
         sum
@@ -123,11 +133,18 @@ impl Estimator<'_> {
         };
         if first.format == Format::Text && first.packing == Packing::None && first.member.is_none() {
             let texts = if self.maker.gives_texts { output } else { 0.0 };
-            return Estimate { documents: 1.0, counted: 1, read: bytes, output, ids: 0.0, texts };
+            let tokens = output / TOKEN;
+            return Estimate { documents: 1.0, counted: 1, read: bytes, output, ids: 0.0, texts, tokens };
         }
         let limit = self.time.mul_f64(self.before as f64 / self.all.max(1) as f64);
-        let reader =
-            Reader { inputs: files, maker: self.maker, known: 0, threads: 1, passed: Arc::default() };
+        let reader = Reader {
+            inputs: files,
+            from: 0,
+            maker: self.maker,
+            known: 0,
+            threads: 1,
+            passed: Arc::default(),
+        };
         let sample = self.sample(&reader, first, limit);
         let passed = if sample.is_whole { bytes } else { reader.passed.load(Ordering::Relaxed).min(bytes) };
         let share = bytes as f64 / passed.max(1) as f64;
@@ -154,9 +171,9 @@ impl Estimator<'_> {
         let ids = sample.ids.0 as f64 / sample.ids.1.max(1) as f64 * documents;
         let counted = if first.format.is_columnar() { documents as u64 } else { sample.records };
         let read = if first.format.is_columnar() { bytes } else { passed };
-        let of_texts = sample.texts.0 as f64 / sample.texts.1.max(1) as f64;
-        let texts = of_texts * sample.bytes as f64 * share;
-        Estimate { documents, counted, read, output, ids, texts }
+        let of_bytes = |count: u64| count as f64 / sample.texts.1.max(1) as f64 * sample.bytes as f64 * share;
+        let (texts, tokens) = (of_bytes(sample.texts.0), of_bytes(sample.tokens));
+        Estimate { documents, counted, read, output, ids, texts, tokens }
     }
 
     fn sample(&mut self, reader: &Reader, first: &Input, limit: Duration) -> Sample {
@@ -181,6 +198,7 @@ impl Estimator<'_> {
                 sample.ids.0 += made.id.map_or(0, |id| id.len() as u64 + DIGEST);
                 sample.ids.1 += 1;
                 let is_line = raw.place.is_some() && first.is_plain_file();
+                sample.tokens += made.text.as_deref().map_or(0, |text| located(text).len() as u64);
                 match made.text {
                     Some(_) if is_line => lines += 1,
                     text => texts.push_str(&text.unwrap_or_default()),
@@ -248,6 +266,8 @@ struct Needs {
     memory: u64,
     output: u64,
     working: u64,
+    /// The most that `--spans` may need besides.
+    spans: u64,
 }
 
 impl Needs {
@@ -277,13 +297,18 @@ impl Needs {
         let notes = if arguments.about.annotate { of_inputs.documents * NOTE } else { 0.0 };
         // The print, the name, and where the name ends.
         let of_names = documents * (sizes.record() + 13 + 8) as f64 + of_inputs.ids + of_against.ids;
-        let working = of_names + of_inputs.texts + of_against.texts;
+        let spans = match arguments.spans.spans {
+            Some(_) => disk_bytes(of_inputs.tokens, arguments.spans.span_tokens.into()),
+            None => (0.0, 0.0),
+        };
+        let working = of_names + of_inputs.texts + of_against.texts + spans.0;
         let manifest = serde_json::to_string(&inputs.states()).map_or(0, |text| text.len());
         Needs {
             of_inputs,
             memory: memory as u64,
             output: (of_inputs.output + notes) as u64,
             working: working as u64 + manifest as u64,
+            spans: spans.1 as u64,
         }
     }
 }
@@ -295,7 +320,8 @@ pub(super) fn print(
     against: &Inputs,
     maker: &Maker,
 ) -> Result<(), Failure> {
-    let Needs { of_inputs, memory, output, working } = Needs::of(arguments, inputs, against, maker, DRY);
+    let Needs { of_inputs, memory, output, working, spans } =
+        Needs::of(arguments, inputs, against, maker, DRY);
     let (documents, bytes) = (of_inputs.documents.round() as u64, inputs.bytes());
     let from = if of_inputs.read >= bytes {
         "counted".to_owned()
@@ -305,7 +331,7 @@ pub(super) fn print(
     };
     let mebibytes = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
     // The nouns are labels of a column of numbers, and stay in the plural.
-    let text = [
+    let mut text = vec![
         format!("{:>12}  files, {}", inputs.files.len(), counted(bytes, "byte")),
         format!("{documents:>12}  documents, {from}"),
         format!("{:>12}  MiB of memory if all are kept", mebibytes(memory)),
@@ -313,7 +339,16 @@ pub(super) fn print(
         format!("{:>12}  MiB of output", mebibytes(output)),
         format!("{:>12}  MiB of working files during the run", mebibytes(working)),
     ];
+    if arguments.spans.spans.is_some() {
+        text.push(format!("{:>12}  MiB more if each passage stands twice", mebibytes(spans)));
+    }
     Ok(io::stdout().write_all((text.join("\n") + "\n").as_bytes())?)
+}
+
+/// The free bytes of the disk with a folder, if it says so.
+pub(super) fn free_bytes(folder: &Path) -> Option<u64> {
+    let about = rustix::fs::statvfs(folder).ok()?;
+    Some(about.f_bavail * about.f_frsize)
 }
 
 /// Why the free space of the disk is too small for a run.
@@ -324,8 +359,7 @@ pub(super) fn problem(
     maker: &Maker,
 ) -> Option<String> {
     let folder = parent(&arguments.output);
-    let about = rustix::fs::statvfs(folder).ok()?;
-    let free = about.f_bavail * about.f_frsize;
+    let free = free_bytes(folder)?;
     // The working files of small documents are several times as large as these.
     if free / 16 > inputs.bytes() + against.bytes() + (1 << 20) {
         return None;
@@ -380,6 +414,7 @@ mod tests {
             sizes: Maker::sizes(profile, false),
             weights: None,
             gives_texts: false,
+            bench: None,
         }
     }
 

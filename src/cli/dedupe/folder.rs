@@ -5,7 +5,7 @@
 //! symbolic link. The lock file says that the folder was made by this command, and for which other files.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const LOCK: &str = "lock";
 /// The output of this run, and that of an earlier one which it replaces.
 const FOLDERS: [&str; 2] = ["output", "replaced"];
 /// The working files, besides those of `--against` and of pipes.
-const FILES: [&str; 12] = [
+const FILES: [&str; 14] = [
     LOCK,
     "manifest.json",
     "prints",
@@ -36,6 +36,8 @@ const FILES: [&str; 12] = [
     "sources",
     "pairs",
     "texts",
+    "texts-blocks",
+    "records",
     "notes",
 ];
 
@@ -225,9 +227,11 @@ impl Folder {
         let options = options.read(true).write(true).create(true).truncate(false);
         let lock = options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(&path);
         let mut lock = lock.map_err(|error| at(&path, &error))?;
-        if lock.try_lock().is_err() {
-            return Err(Failure::new(format!("another run writes to {}", shown(to))));
-        }
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::new(format!("another run writes to {}", shown(to))),
+            // Such as that of a shared file system without locks.
+            TryLockError::Error(error) => at(&path, &error),
+        })?;
         let text = [&[MARK.to_owned()], targets].concat().join("\n") + "\n";
         let written = lock.rewind().and_then(|()| lock.write_all(text.as_bytes()));
         let written = written.and_then(|()| lock.set_len(text.len() as u64));

@@ -148,6 +148,12 @@ impl Inputs {
         self.files.iter().map(|input| &input.state).collect()
     }
 
+    /// The same as far as every machine sees it that shares the files.
+    pub(super) fn shared_states(&self) -> Vec<State> {
+        let shared = |state: &State| State { file: state.file.shared(), ..state.clone() };
+        self.files.iter().map(|input| shared(&input.state)).collect()
+    }
+
     /// The size of all files in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.files.iter().map(|input| input.state.bytes).sum()

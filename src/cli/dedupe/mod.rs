@@ -8,6 +8,7 @@
 mod about;
 mod against;
 mod annotate;
+mod bench;
 mod checks;
 mod dropped;
 mod estimate;
@@ -15,8 +16,10 @@ mod evidence;
 mod folder;
 mod index;
 mod inputs;
+mod joined;
 mod kept_ids;
 mod manifest;
+mod merge;
 mod output;
 mod page;
 mod pairs;
@@ -26,12 +29,16 @@ mod progress;
 mod reader;
 mod record;
 mod remarks;
+mod replaced;
 mod report;
 mod review;
 mod run;
+mod shards;
 mod sources;
+mod spans;
 mod spool;
 mod summary;
+mod tape;
 mod target;
 mod texts;
 mod upload;
@@ -47,6 +54,7 @@ use super::fingerprint::{OfPage, profile};
 use super::{Failure, tell};
 use about::About;
 use against::Against;
+use bench::BenchOptions;
 use inputs::Inputs;
 use lookalike_dedupe::{Exact, Groups, Keep, Radius, RadiusError};
 use lookalike_files::{Format, charset, shown};
@@ -54,6 +62,8 @@ use lookalike_hash::{HashForm, KeepRule};
 use lookalike_remote::is_address;
 use lookalike_text::fingerprint::Profile;
 use record::Maker;
+use shards::{Shard, Shards};
+use spans::SpanOptions;
 use upload::Upload;
 use weights::Weights;
 
@@ -91,6 +101,10 @@ pub(super) struct DedupeArguments {
     #[command(flatten)]
     about: About,
     #[command(flatten)]
+    spans: SpanOptions,
+    #[command(flatten)]
+    bench: BenchOptions,
+    #[command(flatten)]
     access: Access,
     /// Largest distance of near-duplicates; by default that of the profile
     #[arg(long)]
@@ -112,6 +126,10 @@ pub(super) struct DedupeArguments {
     /// mistaken for another one
     #[arg(long, requires = "hash_field", value_name = "FORM")]
     hash_format: Option<HashForm>,
+    /// Make only the prints of one of N parts of the files, on one of the machines that share them;
+    /// lookalike merge makes the output of all parts
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
     /// Replace output of an earlier run; write output although a source loses more than --max-loss
     #[arg(long)]
     force: bool,
@@ -184,13 +202,19 @@ impl From<Clusters> for Groups {
     }
 }
 
+pub(super) use merge::{MergeArguments, run as run_merge};
 pub(super) use run::index::{IndexArguments, run as run_index};
 
-pub(super) fn run(mut arguments: DedupeArguments) -> Result<(), Failure> {
+pub(super) fn run(arguments: DedupeArguments) -> Result<(), Failure> {
+    start(arguments, None)
+}
+
+/// Starts a run, or that of a shard; with `shards`, their prints are used.
+fn start(mut arguments: DedupeArguments, shards: Option<&Shards>) -> Result<(), Failure> {
     if let Some((upload, folder)) = Upload::of(&arguments.output)? {
         (arguments.upload, arguments.output) = (Some(upload), folder);
     }
-    let arguments = &arguments;
+    let arguments = &mut arguments;
     if let Some((option, path)) = arguments.targets().iter().find(|(_, path)| is_address(&shown(path))) {
         return Err(Failure::new(format!("{option} {} is no path: name a file here", shown(path))));
     }
@@ -219,11 +243,23 @@ pub(super) fn run(mut arguments: DedupeArguments) -> Result<(), Failure> {
     for files in [&inputs, &against.inputs] {
         files.passed_over().iter().chain(&files.notes).for_each(|note| tell(note));
     }
-    let gives_texts = Exact::of(profile, radius, false).is_some() || arguments.about.needs_texts().is_some();
-    let maker = Maker::of(arguments, profile, gives_texts);
-    checks::check(arguments, &inputs, &against.inputs, &maker)?;
+    let bench = arguments.bench.read()?;
+    let gives_texts = Exact::of(profile, radius, false).is_some()
+        || arguments.about.needs_texts().is_some()
+        || bench.is_some()
+        || arguments.spans.spans.is_some();
+    let maker = Maker { bench, ..Maker::of(arguments, profile, gives_texts) };
+    let part = arguments.shard.map_or_else(|| Ok(0..inputs.files.len()), |shard| shard.part(&inputs));
+    let part = part.unwrap_or_else(|problem| {
+        inputs.problems.push(problem);
+        0..inputs.files.len()
+    });
+    checks::check(arguments, &inputs, part.clone(), &against.inputs, &maker)?;
     if arguments.dry_run {
         return estimate::print(arguments, &inputs, &against.inputs, &maker);
+    }
+    if let Some(shard) = arguments.shard {
+        return run::shard::run(arguments, shard, (&inputs, part), &against, maker, radius);
     }
     if arguments.clusters == Clusters::Linked {
         tell(
@@ -234,7 +270,7 @@ pub(super) fn run(mut arguments: DedupeArguments) -> Result<(), Failure> {
     if arguments.about.annotate {
         tell("--annotate drops nothing: the counts are those of a run without it");
     }
-    run::run(arguments, &mut inputs, &mut against, maker, radius)
+    run::run(arguments, &mut inputs, &mut against, maker, radius, shards)
 }
 
 impl DedupeArguments {
@@ -244,6 +280,8 @@ impl DedupeArguments {
             ("--duplicates", &self.duplicates),
             ("--report", &self.report),
             ("--save-weights", &self.save_weights),
+            ("--spans-file", &self.spans.spans_file),
+            ("--contaminated", &self.bench.contaminated),
         ];
         let targets = targets.into_iter().map(|(option, path)| (option, path.as_deref()));
         targets.chain(self.about.targets()).filter_map(|(option, path)| Some((option, path?))).collect()
@@ -251,7 +289,7 @@ impl DedupeArguments {
 
     /// Whether each record can be decided and written as soon as it is read.
     fn is_streamed(&self) -> bool {
-        self.keep == Keep::FIRST && self.clusters == Clusters::Greedy
+        self.keep == Keep::FIRST && self.clusters == Clusters::Greedy && self.spans.spans.is_none()
     }
 }
 
@@ -275,6 +313,7 @@ impl Maker {
             sizes: Maker::sizes(profile, arguments.check.is_some()),
             weights: None,
             gives_texts,
+            bench: None,
         }
     }
 }

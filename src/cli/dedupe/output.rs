@@ -17,7 +17,9 @@ use super::super::Failure;
 use super::annotate::{self, Note, Notes, SCHEMA};
 use super::inputs::Input;
 use super::record::{Content, Raw};
+use super::replaced::Replacements;
 use crate::cli::at;
+use lookalike_files::columnar::Replaced;
 use lookalike_files::parquet::Added;
 use lookalike_files::{Format, Packing, ascii_in, columnar, wrong};
 
@@ -39,13 +41,24 @@ pub(super) struct Outputs<'a> {
     rows: Option<(u32, Vec<bool>)>,
     /// The notes on these rows.
     notes: Option<Notes>,
+    /// Other texts for some of these rows.
+    texts: Option<Replacements>,
     /// Whether documents get notes.
     is_annotated: bool,
 }
 
 impl<'a> Outputs<'a> {
     pub(super) fn new(folder: PathBuf, inputs: &'a [Input], is_annotated: bool) -> Outputs<'a> {
-        Outputs { folder, inputs, open: None, archive: None, rows: None, notes: None, is_annotated }
+        Outputs {
+            folder,
+            inputs,
+            open: None,
+            archive: None,
+            rows: None,
+            notes: None,
+            texts: None,
+            is_annotated,
+        }
     }
 
     /// Writes the header of a table or a record that is kept.
@@ -59,6 +72,13 @@ impl<'a> Outputs<'a> {
         }
         let written = self.sink(file)?.record(raw);
         written.map_err(|error| self.failed(file, &error))
+    }
+
+    /// Gives a row of columns, which is kept, another text in this column.
+    pub(super) fn replace(&mut self, raw: &Raw, column: &str, text: &str) -> Result<(), Failure> {
+        self.rows_of(raw.file)?;
+        let pushed = Replacements::push(&mut self.texts, &self.folder, column, raw.line - 1, text);
+        pushed.map_err(|error| self.failed(raw.file, &error))
     }
 
     /// Writes a document with a note on it.
@@ -101,11 +121,17 @@ impl<'a> Outputs<'a> {
         if let Some((file, rows)) = self.rows.take() {
             let to = self.create(file)?;
             let Input { path, format, .. } = &self.inputs[file as usize];
-            let written = match self.notes.take() {
-                None => columnar::copy(path, *format, to, &rows, None),
-                Some(notes) => notes.finish().and_then(|mut notes| {
+            let (notes, texts) = (self.notes.take(), self.texts.take());
+            let written = match (notes, texts) {
+                (None, None) => columnar::copy(path, *format, to, &rows, None, None),
+                (Some(notes), _) => notes.finish().and_then(|mut notes| {
                     let added = Added { schema: SCHEMA, next: &mut || notes.next() };
-                    columnar::copy(path, *format, to, &rows, Some(added))
+                    columnar::copy(path, *format, to, &rows, Some(added), None)
+                }),
+                (None, Some(texts)) => texts.finish().and_then(|mut texts| {
+                    let column = &texts.column.clone();
+                    let replaced = Replaced { column, text: &mut |row| texts.text(row) };
+                    columnar::copy(path, *format, to, &rows, None, Some(replaced))
                 }),
             };
             written.map_err(|error| self.failed(file, &error))?;

@@ -50,6 +50,8 @@ type Begun<'r> = io::Result<Option<Reading<'r>>>;
 /// How the records of files are read.
 pub(super) struct Reader<'a> {
     pub(super) inputs: &'a [Input],
+    /// The number of the first one that is read.
+    pub(super) from: usize,
     pub(super) maker: &'a Maker,
     /// Records before this number have prints already.
     pub(super) known: u32,
@@ -148,7 +150,7 @@ impl Reader<'_> {
 
     /// Calls `each` with every file in order until it returns `false`.
     fn each_input(&self, each: &mut dyn FnMut(u32, &Input, Begun<'_>) -> bool) {
-        let mut at = 0;
+        let mut at = self.from;
         while let Some(input) = self.inputs.get(at) {
             let is_wanted = if input.member.is_none() {
                 at += 1;

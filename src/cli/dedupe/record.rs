@@ -8,6 +8,7 @@ use encoding_rs::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::annotate::check_names;
+use super::bench::{InText, Items};
 use super::reader::BATCH_BYTES;
 use super::remarks::Remarks;
 use super::spool::{Kind, Sizes, Stored};
@@ -30,6 +31,8 @@ pub(super) struct Made {
     pub(super) stored: Option<Stored>,
     /// The text that is compared, if the run wants it.
     pub(super) text: Option<String>,
+    /// What it contains of evaluation sets.
+    pub(super) contained: Option<InText>,
     /// Why it is not read.
     pub(super) unread: Option<Unread>,
 }
@@ -74,6 +77,8 @@ pub(super) struct Maker {
     pub(super) weights: Option<Arc<Frequencies>>,
     /// Whether the run wants the texts.
     pub(super) gives_texts: bool,
+    /// The evaluation sets that no document may contain.
+    pub(super) bench: Option<Arc<Items>>,
 }
 
 impl Maker {
@@ -88,22 +93,29 @@ impl Maker {
 
     /// Makes a document of a record; without its print if that is known.
     pub(super) fn make(&self, raw: &Raw, about: &About, is_known: bool) -> Made {
+        let made = self.made(raw, about, is_known);
+        let contained = self.bench.as_ref().zip(made.text.as_deref());
+        Made { contained: contained.and_then(|(bench, text)| InText::of(bench, text)), ..made }
+    }
+
+    fn made(&self, raw: &Raw, about: &About, is_known: bool) -> Made {
         let without_print = |kind: Kind, unread: Option<Unread>| {
             let (remarks, print) = (Remarks::default(), self.sizes.blank());
             let stored = Stored { kind, key: 0, digest: 0, remarks, print };
-            Made { id: None, source: None, stored: Some(stored), text: None, unread }
+            Made { id: None, source: None, stored: Some(stored), text: None, contained: None, unread }
         };
         match self.document(raw, about) {
             Ok(Some(document)) if is_known => {
                 let unread = self.key(&document, "").err();
                 let text = document.text.as_ref().filter(|_| self.gives_texts);
                 let text = text.map(|text| self.compared(text, document.is_page).into_owned());
-                Made { id: document.id, source: document.source, stored: None, text, unread }
+                let (id, source) = (document.id, document.source);
+                Made { id, source, stored: None, text, contained: None, unread }
             }
             Ok(Some(document)) => match self.stored(&document) {
                 Ok((stored, text)) => {
                     let (id, source) = (document.id, document.source);
-                    Made { id, source, stored: Some(stored), text, unread: None }
+                    Made { id, source, stored: Some(stored), text, contained: None, unread: None }
                 }
                 Err(unread) => Made { id: document.id, ..without_print(Kind::Invalid, Some(unread)) },
             },
@@ -263,7 +275,9 @@ impl Maker {
 
     /// The one for files of `--against`.
     pub(super) fn of_against(&self) -> Maker {
-        Maker { keep: Keep::FIRST, needs_id: false, is_annotated: false, source_field: None, ..self.clone() }
+        let keep = Keep::FIRST;
+        let maker = self.clone();
+        Maker { keep, needs_id: false, is_annotated: false, source_field: None, bench: None, ..maker }
     }
 }
 

@@ -30,9 +30,9 @@ pub(super) fn report(
     }
     page.push_str("</table>\n");
     let unread: Vec<String> = summary.unread.sentences().collect();
-    for line in
-        summary.also().iter().chain(&summary.similarity()).chain(&summary.weights).chain(&unread).chain(notes)
-    {
+    let (also, similarity) = (summary.also(), summary.similarity());
+    let about = also.iter().chain(&similarity).chain(&summary.weights).chain(&summary.spans);
+    for line in about.chain(&unread).chain(notes) {
         let _ = writeln!(page, "<p>{}</p>", escaped(line));
     }
     of_sources(&mut page, sources);

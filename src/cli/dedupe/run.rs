@@ -5,11 +5,16 @@
 //! and after the decisions for the output.
 
 mod against;
+mod bench;
 mod decide;
 mod evidence;
 pub(super) mod index;
+mod invalid;
 mod losses;
 mod results;
+pub(super) mod shard;
+mod spans;
+mod told;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -32,20 +37,21 @@ use super::pairs::{Pair, Pairs};
 use super::progress::{bar, check};
 use super::reader::Reader;
 use super::record::{Content, Made, Maker, Raw};
+use super::shards::Shards;
 use super::sources::Sources;
 use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::Summary;
+use super::tape::{Tape, Told};
 use super::target;
 use super::texts::Texts;
 use super::{Clusters, DedupeArguments, distance, threads, weights};
 pub(super) use decide::{fixed_bytes, memory};
+use invalid::{SHOWN, refusal, show_invalid};
 use lookalike_corpus::{Decision, Decisions, Documents, Kept, Named};
 use lookalike_dedupe::{Exact, Keep, Radius, second_check};
 use lookalike_run::machine;
 use lookalike_wording::counted;
 
-/// The most invalid records that are printed; further ones are only counted.
-const SHOWN: u64 = 20;
 /// The parts of the memory of which all but one are for kept documents while each is decided when it is read.
 const PARTS: u64 = 4;
 /// The number of records after which prints are made durable.
@@ -58,6 +64,7 @@ pub(super) fn run(
     against: &mut Against,
     mut maker: Maker,
     radius: Radius,
+    shards: Option<&Shards>,
 ) -> Result<(), Failure> {
     let folder = Folder::open(&arguments.output, &target::names(&arguments.targets()))?;
     against.fetch(&arguments.access, maker.profile, &folder.work(""))?;
@@ -67,8 +74,11 @@ pub(super) fn run(
         files.store_streams(|name| folder.work(name), &stop)?;
     }
     let (inputs, against) = (&*inputs, &*against);
-    tell(&readings(arguments, weights::are_learned(arguments, against, &maker)));
-    let (weights, note) = weights::choose(arguments, inputs, against, &maker, &stop)?;
+    if shards.is_none() {
+        tell(&readings(arguments, weights::are_learned(arguments, against, &maker)));
+    }
+    let learned = shards.map(|shards| shards.begin(arguments, inputs, &maker)).transpose()?;
+    let (weights, note) = weights::choose(arguments, inputs, against, &maker, learned.as_deref(), &stop)?;
     against
         .indexes
         .iter()
@@ -76,12 +86,17 @@ pub(super) fn run(
     maker.weights = weights;
     let mut run = Run::new(arguments, inputs, against, &maker, radius, &folder, stop)?;
     run.summary.weights = note;
-    run.read_against()?;
-    run.read(&folder)?;
+    if let Some(shards) = shards {
+        run.recall(shards)?;
+    } else {
+        run.read_against()?;
+        run.read(&folder)?;
+    }
     run.refuse_invalid()?;
     if run.kept.is_none() || run.streamed.records < run.prints.len() {
         let decisions = run.decisions()?;
         run.refuse_losses(Some(&decisions))?;
+        run.find_spans(&decisions, &folder)?;
         run.write(&decisions)?;
     }
     run.refuse_losses(None)?;
@@ -93,9 +108,10 @@ pub(super) fn run(
 /// How often the files are read, and for what.
 fn readings(arguments: &DedupeArguments, learns: bool) -> String {
     let weights = if learns { "for the weights of features, " } else { "" };
-    let (rest, count, perhaps) = match arguments.is_streamed() {
-        true => ("for prints and output", 1, "; once more if the kept documents do not fit in --memory"),
-        false => ("for prints, for output", 2, ""),
+    let (rest, count, perhaps) = match (arguments.is_streamed(), arguments.spans.spans) {
+        (true, _) => ("for prints and output", 1, "; once more if the kept documents do not fit in --memory"),
+        (false, None) => ("for prints, for output", 2, ""),
+        (false, Some(_)) => ("for prints, for grams, for passages, for output", 4, ""),
     };
     let times = counted(count + u64::from(learns), "time");
     format!("the files are read {times}: {weights}{rest}{perhaps}")
@@ -116,6 +132,10 @@ struct Run<'a> {
     against: &'a Against,
     maker: &'a Maker,
     threads: usize,
+    /// The files that are read: all, or those of a shard.
+    part: Range<usize>,
+    /// What a shard tells of its records.
+    tape: Option<Tape>,
     prints: Prints,
     /// Whether the prints of an earlier run are of other records.
     is_stale: bool,
@@ -142,6 +162,11 @@ struct Run<'a> {
     kept_ids: Option<KeptIds>,
     pairs: Option<Pairs>,
     sources: Sources,
+    /// The records that contain items of evaluation sets, in order, and the file that names them.
+    contaminated: Vec<u32>,
+    contaminated_file: Option<Lines>,
+    /// The passages that are taken out of what is written.
+    cutting: Option<spans::Cutting>,
     summary: Summary,
     stop: Arc<AtomicU8>,
 }
@@ -177,6 +202,8 @@ impl<'a> Run<'a> {
             against,
             maker,
             threads: threads(arguments),
+            part: 0..inputs.files.len(),
+            tape: None,
             prints,
             is_stale: false,
             names: Names::create(&folder.work(""))?,
@@ -194,6 +221,9 @@ impl<'a> Run<'a> {
             kept_ids: arguments.about.keep_ids.as_deref().map(KeptIds::create).transpose()?,
             pairs: arguments.about.pairs(folder)?,
             sources: Sources::create(&folder.work("sources"))?,
+            contaminated: Vec::new(),
+            contaminated_file: arguments.bench.contaminated.as_deref().map(Lines::create).transpose()?,
+            cutting: None,
             summary: Summary {
                 is_linked: arguments.clusters == Clusters::Linked,
                 shape: maker.profile.signatures(),
@@ -204,7 +234,8 @@ impl<'a> Run<'a> {
     }
 
     fn reader(&self, inputs: &'a [Input], known: u32) -> Reader<'a> {
-        Reader { inputs, maker: self.maker, known, threads: self.threads, passed: Arc::default() }
+        let (maker, threads, passed) = (self.maker, self.threads, Arc::default());
+        Reader { inputs, from: 0, maker, known, threads, passed }
     }
 
     /// Reads all records; decides and writes each of them as long as kept documents are held, and these fit
@@ -214,9 +245,10 @@ impl<'a> Run<'a> {
         if known > 0 {
             tell(&format!("going on after {} of an earlier run", counted(known.into(), "record")));
         }
-        let reader = self.reader(&self.inputs.files, known);
-        let bar = bar("read", self.inputs.bytes());
-        let (mut number, mut file) = (0, 0);
+        let Range { start: from, end } = self.part;
+        let reader = Reader { from, ..self.reader(&self.inputs.files[..end], known) };
+        let bar = bar("read", self.inputs.files[self.part.clone()].iter().map(|file| file.state.bytes).sum());
+        let (mut number, mut file) = (0, from as u32);
         let result = reader.each(|records| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
@@ -288,12 +320,11 @@ impl<'a> Run<'a> {
     /// Takes the next record: its print, its name, and its place in the counts. Returns what is stored about
     /// it.
     fn take(&mut self, number: u32, raw: &Raw, made: Made, bar: &ProgressBar) -> Result<Stored, Failure> {
-        let Made { id, source: of, stored, text, unread } = made;
         if let Some(texts) = &self.texts {
-            texts.push_of(raw, &self.inputs.files[raw.file as usize], text.as_deref())?;
+            texts.push_of(raw, &self.inputs.files[raw.file as usize], made.text.as_deref())?;
         }
         let source = source(raw);
-        let stored = match stored.filter(|_| number >= self.prints.len()) {
+        let stored = match made.stored.filter(|_| number >= self.prints.len()) {
             Some(stored) => {
                 self.prints.push(&stored, source)?;
                 stored
@@ -307,39 +338,11 @@ impl<'a> Run<'a> {
                 )));
             }
         };
-        let file = raw.file + self.against.names.len() as u32;
-        let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty | Kind::Little));
-        self.names.push(file, raw.line, id.as_deref(), true)?;
-        self.count_source(raw, stored.kind, of)?;
-        for remark in stored.remarks.names() {
-            *self.summary.also.entry(remark).or_default() += 1;
-        }
-        match stored.kind {
-            Kind::Document => self.summary.read += 1,
-            Kind::Empty => {
-                self.summary.read += 1;
-                *self.summary.also.entry("kept without features").or_default() += 1;
-            }
-            Kind::Little => {
-                self.summary.read += 1;
-                *self.summary.also.entry("kept with too little text to compare").or_default() += 1;
-            }
-            Kind::Other => *self.summary.also.entry("copied without comparison").or_default() += 1,
-            Kind::Invalid => {
-                self.summary.read += 1;
-                self.summary.invalid += 1;
-                let (count, file) = (self.summary.invalid, &self.inputs.files[raw.file as usize].shown);
-                let why = unread.as_ref().map_or("", |unread| &unread.detail);
-                bar.suspend(|| show_invalid(file, raw, why, count));
-            }
-        }
-        if let Some(unread) = unread {
-            self.summary.unread.add(unread.reason);
-        }
-        if self.arguments.keep != Keep::FIRST {
-            self.keys.push(self.preferences.get(raw.file as usize).copied().unwrap_or(stored.key));
-        }
-        Ok(stored)
+        let told =
+            Told { file: raw.file, line: raw.line, id: made.id, source: made.source, unread: made.unread };
+        self.tape.as_mut().map_or(Ok(()), |tape| tape.push(&told))?;
+        self.tell(told, &stored, bar)?;
+        self.without_items(number, made.contained, stored)
     }
 
     /// Writes a record that is kept, or the line of one that is dropped.
@@ -353,7 +356,7 @@ impl<'a> Run<'a> {
     ) -> Result<(), Failure> {
         self.outputs.start(raw.file)?;
         match (kind, decision) {
-            (Kind::Invalid, _) => Ok(()),
+            (Kind::Invalid | Kind::Contaminated, _) => Ok(()),
             (_, Decision::Kept) => {
                 self.summary.kept += u64::from(kind != Kind::Other);
                 if kind == Kind::Other { self.outputs.write(raw) } else { self.keep(raw, number) }
@@ -390,7 +393,7 @@ impl<'a> Run<'a> {
         let bar = bar("write", self.inputs.bytes());
         let (mut number, mut at) = (0, 0);
         let (against, records) = (self.against_prints.len(), self.prints.len());
-        reader.each_raw(|raw, _| {
+        reader.each_raw(|raw, about| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
             at += 1;
@@ -409,7 +412,9 @@ impl<'a> Run<'a> {
             };
             number += 1;
             let all = against + number - 1;
-            self.settle(&raw, head.kind, all, None, decisions.get(all))
+            let (kind, decision) = (self.kind(number - 1, head.kind), decisions.get(all));
+            let raw = self.without_spans(raw, about, all, decision)?;
+            self.settle(&raw, kind, all, None, decision)
         })?;
         bar.finish_and_clear();
         unchanged(&self.inputs.files)?;
@@ -441,25 +446,6 @@ impl<'a> Run<'a> {
         format!("{}:{}", self.inputs.files[raw.file as usize].shown, raw.line)
     }
 
-    /// Ends the run if records are invalid, or ids are repeated.
-    fn refuse_invalid(&self) -> Result<(), Failure> {
-        if self.summary.invalid > 0 && !self.arguments.read.skip_invalid {
-            return Err(refusal(self.summary.invalid, ""));
-        }
-        let Some((a, b)) = self.names.repeated(self.memory / PARTS)? else { return Ok(()) };
-        let place = |name: &Name| {
-            let file = &self.inputs.files[name.file as usize - self.against.names.len()].shown;
-            format!("{file}:{}", name.line)
-        };
-        Err(Failure::new(format!(
-            "the id {:?} is repeated, at {} and {}; name another --id-field, or one that no document has to \
-             name documents by file and line; no output is written",
-            a.id.as_deref().unwrap_or_default(),
-            place(&a),
-            place(&b)
-        )))
-    }
-
     fn check_stop(&self) -> Result<(), Failure> {
         check(&self.stop)
     }
@@ -480,19 +466,5 @@ fn print_of(against: &Prints, own: &Prints, number: u32) -> Result<Stored, Failu
     match number.checked_sub(against.len()) {
         Some(number) => own.get(number),
         None => against.get(number),
-    }
-}
-
-fn refusal(invalid: u64, of: &str) -> Failure {
-    Failure::new(format!(
-        "{}{of}, and no output is written; --skip-invalid leaves such records out (the same command with it \
-         goes on with what was read)",
-        counted(invalid, "invalid record")
-    ))
-}
-
-fn show_invalid(file: &str, raw: &Raw, why: &str, count: u64) {
-    if count <= SHOWN {
-        tell(&format!("{file}:{}: {why}", raw.line));
     }
 }

@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::Failure;
+use super::joined::Joined;
 use super::remarks::Remarks;
 use crate::cli::at;
 use lookalike_corpus::Print;
@@ -31,6 +32,8 @@ const AHEAD: u64 = 1 << 16;
 pub(super) struct Spool {
     pub(super) path: PathBuf,
     file: File,
+    /// What is read in place of the file, if it is several.
+    joined: Option<Joined>,
     written: u64,
     held: Vec<u8>,
 }
@@ -40,14 +43,21 @@ impl Spool {
         let options = File::options().read(true).write(true).create(true).truncate(!is_kept).open(path);
         let file = options.map_err(|error| at(path, &error))?;
         let written = file.metadata().map_err(|error| at(path, &error))?.len();
-        Ok(Spool { path: path.to_owned(), file, written, held: Vec::new() })
+        Ok(Spool { path: path.to_owned(), file, joined: None, written, held: Vec::new() })
     }
 
     /// A file that is only read.
     fn of_file(path: &Path) -> Result<Spool, Failure> {
         let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
         let (written, file) = opened.map_err(|error| at(path, &error))?;
-        Ok(Spool { path: path.to_owned(), file, written, held: Vec::new() })
+        Ok(Spool { path: path.to_owned(), file, joined: None, written, held: Vec::new() })
+    }
+
+    /// Files that are only read, as if they were one.
+    fn of_files(paths: &[PathBuf]) -> Result<Spool, Failure> {
+        let joined = Joined::open(paths)?;
+        let first = Spool::of_file(&paths[0])?;
+        Ok(Spool { written: joined.len(), joined: Some(joined), ..first })
     }
 
     /// Appends parts of a record.
@@ -73,7 +83,10 @@ impl Spool {
         if of_file.is_empty() {
             return Ok(());
         }
-        self.file.read_exact_at(of_file, from).map_err(|error| at(&self.path, &error))
+        match &self.joined {
+            Some(joined) => joined.read_exact_at(of_file, from),
+            None => self.file.read_exact_at(of_file, from).map_err(|error| at(&self.path, &error)),
+        }
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -103,6 +116,8 @@ pub(super) enum Kind {
     Other,
     /// A record that cannot be read, and is not copied.
     Invalid,
+    /// A document that contains an item of an evaluation set, and is not copied. No print says so.
+    Contaminated,
 }
 
 const KINDS: [Kind; 5] = [Kind::Document, Kind::Empty, Kind::Little, Kind::Other, Kind::Invalid];
@@ -178,6 +193,12 @@ impl Prints {
     /// The prints in a file that is only read.
     pub(super) fn of_file(path: &Path, sizes: Sizes) -> Result<Prints, Failure> {
         let (spool, ahead) = (Spool::of_file(path)?, RefCell::default());
+        Ok(Prints { spool, sizes, record: Vec::new(), ahead, syncing: None })
+    }
+
+    /// The prints in several files that are only read: one file, or more.
+    pub(super) fn of_files(paths: &[PathBuf], sizes: Sizes) -> Result<Prints, Failure> {
+        let (spool, ahead) = (Spool::of_files(paths)?, RefCell::default());
         Ok(Prints { spool, sizes, record: Vec::new(), ahead, syncing: None })
     }
 

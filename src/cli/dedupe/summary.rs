@@ -40,6 +40,8 @@ pub(super) struct Summary {
     pub(super) shape: Option<SignatureShape>,
     /// A line about the weights of features.
     pub(super) weights: Option<String>,
+    /// A line about passages that stood twice.
+    pub(super) spans: Option<String>,
 }
 
 impl Summary {
@@ -80,7 +82,7 @@ impl Summary {
             self.rows().into_iter().map(|(name, count)| format!("{count:>12}  {name}")).collect();
         lines.extend(self.also());
         lines.extend(self.similarity());
-        lines.extend(self.weights.clone());
+        lines.extend(self.weights.iter().chain(&self.spans).cloned());
         lines.extend(self.unread.sentences());
         lines.extend(notes.iter().cloned());
         let shown = (LINES - lines.len().min(LINES)).saturating_sub(1).min(GROUPS).min(groups.len());

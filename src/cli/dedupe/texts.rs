@@ -54,6 +54,20 @@ impl Texts {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Completes the file, and writes where its blocks end.
+    pub(super) fn save(&self, ends: &Path) -> Result<(), Failure> {
+        self.inner().stored.save(ends)
+    }
+
+    /// Adds the texts of a shard, which follow all others, with the files that it has lines of.
+    pub(super) fn join(&self, path: &Path, ends: &Path, inputs: &[Input]) -> Result<(), Failure> {
+        let plain = (0..).zip(inputs).filter(|(_, input)| input.is_plain_file());
+        let mut inner = self.inner();
+        inner.plain.extend(plain.map(|(file, input)| (file, Some(input.path.clone()))));
+        inner.stored.join(Blocks::of_files(path, ends)?);
+        Ok(())
+    }
+
     /// Appends the text of the next document.
     pub(super) fn push(&self, text: Option<&str>) -> Result<(), Failure> {
         let entry = text.map(|text| [TEXT, text.as_bytes()]);

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use uuid::Uuid;
+
 use super::super::Failure;
 use super::against::Against;
 use super::inputs::{Inputs, unchanged};
@@ -47,12 +49,14 @@ impl From<&str> for Weights {
 }
 
 /// The table of a run, and a sentence about it for the summary; without the option also a sentence on why
-/// there is none, unless the profile takes none or the texts are few.
+/// there is none, unless the profile takes none or the texts are few. A table that was learned already is
+/// read from the file `learned`, and one that is learned now is written there.
 pub(super) fn choose(
     arguments: &DedupeArguments,
     inputs: &Inputs,
     against: &Against,
     maker: &Maker,
+    learned: Option<&Path>,
     stop: &AtomicU8,
 ) -> Result<(Option<Arc<Frequencies>>, Option<String>), Failure> {
     let wanted = &arguments.read.weights.clone().or_else(|| against.weights());
@@ -70,10 +74,15 @@ pub(super) fn choose(
         let table = read(path)?;
         let documents = table.documents();
         (Some(table).filter(|_| documents >= Lesson::LEAST), documents, format!("of {}", path.display()))
+    } else if let Some(table) = learned.and_then(|path| read(path).ok()) {
+        let documents = table.documents();
+        (Some(table), documents, "learned".to_owned())
     } else {
         let lesson = learn(arguments, inputs, maker, stop)?;
         let documents = lesson.documents();
-        (lesson.table(), documents, "learned".to_owned())
+        let table = lesson.table();
+        table.iter().zip(learned).try_for_each(|(table, path)| share(table, path))?;
+        (table, documents, "learned".to_owned())
     };
     let Some(table) = table else {
         let why = format!(
@@ -83,10 +92,8 @@ pub(super) fn choose(
         );
         return if is_given { Err(Failure::new(why)) } else { Ok((None, None)) };
     };
-    if let Some(path) = &arguments.save_weights {
-        let mut file = Target::create(path)?;
-        file.write_all(&table.to_bytes()).map_err(|error| file.failed(&error))?;
-        file.finish()?;
+    if let Some(path) = arguments.save_weights.as_deref().filter(|_| arguments.shard.is_none()) {
+        write(&table, path)?;
     }
     let texts = counted(table.documents().into(), "text");
     let note = format!("weights of features: {from}, {texts}, digest {:016x}", table.digest());
@@ -97,6 +104,19 @@ pub(super) fn choose(
 pub(super) fn are_learned(arguments: &DedupeArguments, against: &Against, maker: &Maker) -> bool {
     let wanted = arguments.read.weights.clone().or_else(|| against.weights());
     matches!(wanted, None | Some(Weights::Learned)) && refusal(against, maker).is_none()
+}
+
+fn write(table: &Frequencies, path: &Path) -> Result<(), Failure> {
+    let mut file = Target::create(path)?;
+    file.write_all(&table.to_bytes()).map_err(|error| file.failed(&error))?;
+    file.finish()
+}
+
+/// Writes a table that other machines write at the same time.
+fn share(table: &Frequencies, path: &Path) -> Result<(), Failure> {
+    let own = path.with_added_extension(Uuid::new_v4().to_string());
+    write(table, &own)?;
+    fs::rename(&own, path).map_err(|error| at(path, &error))
 }
 
 /// Why a run can have no weights.
@@ -133,7 +153,7 @@ fn learn(
     stop: &AtomicU8,
 ) -> Result<Lesson, Failure> {
     let threads = threads(arguments);
-    let reader = Reader { inputs: &inputs.files, maker, known: 0, threads, passed: Arc::default() };
+    let reader = Reader { inputs: &inputs.files, from: 0, maker, known: 0, threads, passed: Arc::default() };
     let bar = bar("learn", inputs.bytes());
     let mut lesson = Lesson::default();
     let features = |number: u32, raw: &Raw, about: &About| {

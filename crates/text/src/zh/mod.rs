@@ -1,6 +1,6 @@
-//! Chinese: its words by jieba's dictionary (`dictionary`, `lexicon`, `ranked`, `trie`), the cut of cppjieba with its
-//! hidden Markov model (`cppjieba`, `markov`), and simplified characters in place of traditional ones
-//! (`simplify`).
+//! Chinese: its words by jieba's dictionary (`dictionary`, `lexicon`, `ranked`, `trie`), the cut of cppjieba
+//! with its hidden Markov model (`cppjieba`, `markov`), and simplified characters in place of traditional
+//! ones (`simplify`).
 //!
 //! Not here: other scripts (`words`), and tables of keywords (`features`).
 

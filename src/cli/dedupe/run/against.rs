@@ -7,6 +7,7 @@ use super::super::progress::bar;
 use super::super::reader::Reader;
 use super::super::record::Maker;
 use super::super::spool::Kind;
+
 use super::{Run, refusal, show_invalid, unchanged};
 
 impl Run<'_> {
@@ -27,7 +28,7 @@ impl Run<'_> {
                     if let Some(unread) = made.unread.filter(|unread| !unread.reason.is_passed_over()) {
                         invalid += 1;
                         bar.suspend(|| {
-                            show_invalid(&self.against.names[file], &raw, &unread.detail, invalid);
+                            show_invalid(&self.against.names[file], raw.line, &unread.detail, invalid);
                         });
                     }
                     let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {

@@ -56,7 +56,10 @@ impl Run<'_> {
             before,
             bounds,
         };
-        let is_compared = |number: u32| Ok(self.prints.head(number - always)?.kind == Kind::Document);
+        let is_compared = |number: u32| {
+            let kind = self.prints.head(number - always)?.kind;
+            Ok(self.kind(number - always, kind) == Kind::Document)
+        };
         let print = |number| {
             check(&self.stop)?;
             Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)

@@ -113,7 +113,7 @@ fn build(arguments: &DedupeArguments) -> Result<(), Failure> {
     let folder = Folder::open(&arguments.output, &[])?;
     let (stop, against) = (stop_on_signals(), Against::default());
     inputs.store_streams(|name| folder.work(name), &stop)?;
-    let (table, note) = weights::choose(arguments, &inputs, &against, &maker, &stop)?;
+    let (table, note) = weights::choose(arguments, &inputs, &against, &maker, None, &stop)?;
     maker.weights = table;
     let mut run = Run::new(arguments, &inputs, &against, &maker, Radius::Distance(0), &folder, stop)?;
     run.kept = None;

@@ -2,29 +2,30 @@
 
 use super::super::super::Failure;
 use super::super::spool::Kind;
-use super::{Raw, Run};
+use super::Run;
 use lookalike_corpus::{Decision, Decisions};
 use lookalike_files::shown;
 
 impl Run<'_> {
-    /// Counts the next record for its source, which is its argument if no field names it.
+    /// Counts the next record, of this file, for its source, which is its argument if no field names it.
     pub(super) fn count_source(
         &mut self,
-        raw: &Raw,
+        file: u32,
         kind: Kind,
         named: Option<String>,
     ) -> Result<(), Failure> {
         if matches!(kind, Kind::Other | Kind::Invalid) {
             return self.sources.read(None);
         }
-        let named = named.unwrap_or_else(|| shown(&self.inputs.files[raw.file as usize].argument));
+        let named = named.unwrap_or_else(|| shown(&self.inputs.files[file as usize].argument));
         self.sources.read(Some(&named))
     }
 
     /// Counts the decision about a document.
     pub(super) fn count_loss(&mut self, number: u32, decision: Decision) -> Result<(), Failure> {
-        let is_dropped = matches!(decision, Decision::Dropped { .. });
-        if is_dropped { self.sources.drop(number - self.against_prints.len()) } else { Ok(()) }
+        let is_near = matches!(decision, Decision::Dropped { .. });
+        let Some(own) = number.checked_sub(self.against_prints.len()) else { return Ok(()) };
+        if is_near || self.is_contaminated(own) { self.sources.drop(own) } else { Ok(()) }
     }
 
     /// Ends the run if a source loses too much by what was counted, and by these decisions about the records

@@ -92,6 +92,8 @@ impl<'a> Run<'a> {
     /// Gives everything its name, and prints the summary.
     pub(super) fn finish(mut self, folder: Folder) -> Result<(), Failure> {
         self.outputs.finish()?;
+        self.finish_spans()?;
+        self.contaminated_file.take().map_or(Ok(()), Lines::finish)?;
         unchanged(&self.inputs.files)?;
         if let Some(upload) = &self.arguments.upload {
             upload.send(&folder.work("output"), &self.inputs.files, &self.stop)?;

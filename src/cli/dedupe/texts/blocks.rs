@@ -1,6 +1,9 @@
 //! Entries by their numbers in a file, compressed in blocks.
 
+mod shard;
+
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +22,7 @@ pub(super) struct Blocks {
     path: PathBuf,
     file: File,
     /// The number of the first entry behind each block, and where the block ends in the file.
-    blocks: Vec<(u32, u64)>,
+    places: Vec<(u32, u64)>,
     written: u64,
     /// The entries that are not written yet.
     next: Block,
@@ -27,6 +30,8 @@ pub(super) struct Blocks {
     last: Option<(usize, Block)>,
     compressor: Compressor<'static>,
     decompressor: Decompressor<'static>,
+    /// The entries of shards, which follow all others, each with the number after its last one.
+    shards: Vec<(u32, Blocks)>,
 }
 
 /// Entries one after the other.
@@ -69,18 +74,22 @@ pub(in super::super) fn stored_bytes(texts: &str) -> u64 {
 
 impl Blocks {
     pub(super) fn create(path: &Path) -> Result<Blocks, Failure> {
-        let file = File::options().read(true).write(true).create(true).truncate(true).open(path);
+        Blocks::over(path, File::options().read(true).write(true).create(true).truncate(true).open(path))
+    }
+
+    fn over(path: &Path, file: io::Result<File>) -> Result<Blocks, Failure> {
         let parts = file.and_then(|file| Ok((file, Compressor::new(LEVEL)?, Decompressor::new()?)));
         let (file, compressor, decompressor) = parts.map_err(|error| at(path, &error))?;
         Ok(Blocks {
             path: path.to_owned(),
             file,
-            blocks: Vec::new(),
+            places: Vec::new(),
             written: 0,
             next: Block::default(),
             last: None,
             compressor,
             decompressor,
+            shards: Vec::new(),
         })
     }
 
@@ -94,7 +103,7 @@ impl Blocks {
 
     /// The number of the first entry that is not written.
     fn first(&self) -> u32 {
-        self.blocks.last().map_or(0, |(end, _)| *end)
+        self.places.last().map_or(0, |(end, _)| *end)
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
@@ -102,7 +111,7 @@ impl Blocks {
         let packed =
             packed.and_then(|bytes| self.file.write_all_at(&bytes, self.written).map(|()| bytes.len()));
         self.written += packed.map_err(|error| at(&self.path, &error))? as u64;
-        self.blocks.push((self.first() + self.next.ends.len() as u32, self.written));
+        self.places.push((self.first() + self.next.ends.len() as u32, self.written));
         self.next = Block::default();
         Ok(())
     }
@@ -110,10 +119,13 @@ impl Blocks {
     /// An entry, unless it is missing.
     pub(super) fn get(&mut self, number: u32) -> Result<Option<&[u8]>, Failure> {
         // A block is known by the first number after it, and by where it ends.
-        let at_block = self.blocks.partition_point(|(end, _)| *end <= number);
-        let (first, from) = at_block.checked_sub(1).map_or((0, 0), |before| self.blocks[before]);
+        let at_block = self.places.partition_point(|(end, _)| *end <= number);
+        let (first, from) = at_block.checked_sub(1).map_or((0, 0), |before| self.places[before]);
         let place = (number - first) as usize;
-        let Some((_, to)) = self.blocks.get(at_block).copied() else { return Ok(self.next.get(place)) };
+        let Some((_, to)) = self.places.get(at_block).copied() else {
+            let is_own = place < self.next.ends.len();
+            return if is_own { Ok(self.next.get(place)) } else { self.of_shard(number) };
+        };
         if self.last.as_ref().is_none_or(|(held, _)| *held != at_block) {
             let mut bytes = vec![0; (to - from) as usize];
             let read = self.file.read_exact_at(&mut bytes, from);
@@ -154,7 +166,7 @@ mod tests {
                 "{earlier} of {number}"
             );
         }
-        assert!(blocks.blocks.len() > 20 && blocks.get(2_000).unwrap().is_none());
+        assert!(blocks.places.len() > 20 && blocks.get(2_000).unwrap().is_none());
         blocks.file.set_len(100).unwrap();
         blocks.last = None;
         assert!(blocks.get(2).is_err());
