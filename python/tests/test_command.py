@@ -121,7 +121,7 @@ def test_each_option_is_one_of_the_command(command):
     options = {word[2:] for word in help_text.split() if word.startswith("--") and word[2:].isascii()}
     options = {option.rstrip(".,;:)") for option in options}
     assert {name.replace("_", "-") for name in names} <= options
-    ours = {"output", "help", "dry-run", "config", "data", "version"}
+    ours = {"output", "help", "dry-run", "config", "data", "version", "shard"}
     missing = {line.strip().split()[0] for line in help_text.splitlines() if line.strip().startswith("--")}
     missing = {option.lstrip("-") for option in missing} - {name.replace("_", "-") for name in names} - ours
     assert missing == set()
