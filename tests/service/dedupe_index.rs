@@ -2,15 +2,13 @@
 //! `index build`.
 
 use std::fs;
-use std::io::Read;
-use std::process::{Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::dedupe::{FERRY, done, generated_texts, json_lines, refused};
-use crate::dedupe_stops::many;
+use crate::dedupe_stops::{ended_with_names, many};
 use crate::server::{command, directory};
 
 fn index(folder: &std::path::Path, arguments: &[&str]) -> Output {
@@ -123,16 +121,8 @@ fn a_build_that_is_killed_goes_on() {
     fs::write(folder.path().join("a.jsonl"), many(150_000)).unwrap();
     let arguments = ["index", "build", "a.jsonl", "-o", "idx"];
     let mut run = command(&arguments);
-    let mut child = run.current_dir(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
-    let (start, names) = (Instant::now(), folder.path().join("idx.partial/names"));
-    while fs::metadata(&names).map_or(0, |about| about.len()) == 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "no names are written");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
-    let mut stderr = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    child.wait().unwrap();
+    let names = folder.path().join("idx.partial/names");
+    ended_with_names(run.current_dir(folder.path()), &names, Signal::KILL);
     assert!(!folder.path().join("idx").exists());
     let output = index(folder.path(), &arguments[1..]);
     let stderr = String::from_utf8(output.stderr).unwrap();

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::dedupe::{dedupe, done, generated_texts, packed, refused};
 use crate::dedupe_changes::{HASHED, hashed};
-use crate::dedupe_stops::many;
+use crate::dedupe_stops::{ended_with_names, many};
 use crate::server::{BINARY, command, directory};
 
 fn merge(folder: &Path, options: &[&str]) -> Output {
@@ -266,16 +266,8 @@ fn a_shard_that_is_killed_goes_on() {
     let own = [&own[..], &["--max-loss", "1"]].concat();
     let shard = [&own[..], &["--shard", "2/2"]].concat();
     let mut run = command(&[&["dedupe"], &shard[..]].concat());
-    let mut child = run.current_dir(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
-    let (start, names) = (Instant::now(), folder.path().join("out.shards/2-of-2.partial/names"));
-    while fs::metadata(&names).map_or(0, |about| about.len()) == 0 {
-        assert!(start.elapsed() < Duration::from_secs(60), "no names are written");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    kill_process(Pid::from_child(&child), Signal::KILL).unwrap();
-    let mut stderr = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-    child.wait().unwrap();
+    let names = folder.path().join("out.shards/2-of-2.partial/names");
+    ended_with_names(run.current_dir(folder.path()), &names, Signal::KILL);
     // Another machine sees other numbers of nodes.
     let (file, copy) = (folder.path().join("a.jsonl"), folder.path().join("copy"));
     fs::copy(&file, &copy).unwrap();

@@ -198,17 +198,10 @@ fn a_signal_stops_a_run_in_the_middle_and_the_same_command_goes_on() {
     for (keep, signal, code) in [("first", Signal::INT, 130), ("longest", Signal::TERM, 143)] {
         let arguments = [&["dedupe"], &ALL[..], &["--keep", keep]].concat();
         let mut run = command(&arguments);
-        let mut child = run.current_dir(folder.path()).stderr(Stdio::piped()).spawn().unwrap();
         // Names are written from a megabyte on, which is a third of the way.
-        let (start, names) = (Instant::now(), folder.path().join("out.partial/names"));
-        while fs::metadata(&names).map_or(0, |about| about.len()) == 0 {
-            assert!(start.elapsed() < Duration::from_secs(60), "no names are written");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        let mut stderr = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(code), "{stderr}");
+        let names = folder.path().join("out.partial/names");
+        let (ended, stderr) = ended_with_names(run.current_dir(folder.path()), &names, signal);
+        assert_eq!(ended, Some(code), "{stderr}");
         assert!(stderr.contains("stopped; the same command goes on"), "{stderr}");
         assert_no_output(folder.path(), &stderr);
         let output = dedupe(folder.path(), &arguments[1..]);
@@ -224,4 +217,19 @@ fn a_signal_stops_a_run_in_the_middle_and_the_same_command_goes_on() {
         }
         fs::remove_dir_all(folder.path().join("out")).unwrap();
     }
+}
+
+/// Sends a signal to a run as soon as it has written names to this file. Returns its code, if it has one, and
+/// what it has told.
+pub fn ended_with_names(run: &mut Command, names: &Path, signal: Signal) -> (Option<i32>, String) {
+    let mut child = run.stderr(Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while fs::metadata(names).map_or(0, |about| about.len()) == 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "no names are written");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (child.wait().unwrap().code(), stderr)
 }

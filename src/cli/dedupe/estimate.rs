@@ -198,7 +198,7 @@ impl Estimator<'_> {
                 sample.ids.0 += made.id.map_or(0, |id| id.len() as u64 + DIGEST);
                 sample.ids.1 += 1;
                 let is_line = raw.place.is_some() && first.is_plain_file();
-                sample.tokens += made.text.as_deref().map_or(0, |text| located(text).len() as u64);
+                sample.tokens += self.maker.text(&raw, about).map_or(0, |text| located(&text).len() as u64);
                 match made.text {
                     Some(_) if is_line => lines += 1,
                     text => texts.push_str(&text.unwrap_or_default()),

@@ -246,8 +246,7 @@ fn start(mut arguments: DedupeArguments, shards: Option<&Shards>) -> Result<(), 
     let bench = arguments.bench.read()?;
     let gives_texts = Exact::of(profile, radius, false).is_some()
         || arguments.about.needs_texts().is_some()
-        || bench.is_some()
-        || arguments.spans.spans.is_some();
+        || bench.is_some();
     let maker = Maker { bench, ..Maker::of(arguments, profile, gives_texts) };
     let part = arguments.shard.map_or_else(|| Ok(0..inputs.files.len()), |shard| shard.part(&inputs));
     let part = part.unwrap_or_else(|problem| {

@@ -329,7 +329,8 @@ impl Shards {
     /// Checks that all were made with these settings, and have the texts that are needed.
     pub(super) fn check(&self, settings: &Value, inputs: &Inputs, needs_texts: bool) -> Result<(), Failure> {
         let problem = |(shard, about): &(Shard, AboutShard)| {
-            let without = || "has no texts, which --evidence and --review need: they are options for it, too";
+            let without =
+                || "has no texts, which --evidence, --review and --decontaminate need, of shards, too";
             let lacks = (needs_texts && !about.has_texts).then(|| without().to_owned());
             let what = about.difference(settings, inputs).or(lacks)?;
             let command = quoted(&about.command);
