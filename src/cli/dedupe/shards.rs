@@ -29,6 +29,7 @@ use super::tape::{Tape, Told};
 use super::texts::Texts;
 use crate::cli::at;
 use lookalike_files::shown;
+use lookalike_wording::counted;
 
 /// The file that makes a folder a shard.
 pub(super) const ABOUT: &str = "shard.json";
@@ -94,10 +95,9 @@ impl Shard {
         let is_one = |a: &Input, b: &Input| a.member.is_some() && a.path == b.path && a.to == b.to;
         let whole: Vec<&[Input]> = inputs.files.chunk_by(is_one).collect();
         if whole.len() < self.of as usize {
-            let count = whole.len();
+            let count = counted(whole.len() as u64, "shard");
             return Err(format!(
-                "--shard {self}: there are fewer files than shards: take {count} shards at most, or split \
-                 files"
+                "--shard {self}: there are fewer files than shards: take {count} at most, or split files"
             ));
         }
         let bytes = |files: &&[Input]| files.iter().map(|input| input.state.bytes).sum();
