@@ -104,7 +104,7 @@ pub enum ServerError {
     /// The log was trimmed beyond the position of this server while it ran.
     #[error(
         "the shared log has been trimmed beyond the position of this server; start it again: it \
-         copies the data of another server"
+         begins with a snapshot"
     )]
     Outrun,
     /// Metrics cannot be recorded.
@@ -159,6 +159,7 @@ pub async fn run(
                 is_encrypted: tls.is_some(),
             },
             has_console: settings.server.console,
+            has_log: settings.shared_log.url.is_some(),
             replicas: Arc::clone(&replicas),
         };
         let stopped = async move { stop.notified().await }.boxed();
@@ -235,7 +236,7 @@ pub fn check(settings: &Settings) -> Result<(), ServerError> {
     replicas::settings(settings, "")?;
     let profiles = profiles::load(settings.profiles.file.as_deref())?;
     let default = CollectionName::default_collection();
-    Service::check_collection(profiles, default, default_collection(settings)).map_err(ServerError::Default)
+    Service::check_collection(profiles, default, &default_collection(settings)).map_err(ServerError::Default)
 }
 
 /// Reads the data and hands the engine to the service.
@@ -291,15 +292,14 @@ async fn open(
 
 /// The settings of the collection `default` at the first start.
 fn default_collection(settings: &Settings) -> WantedCollection {
-    WantedCollection {
-        profile: Some(settings.collection.profile.clone()),
-        settings: SettingsChange {
-            k: settings.collection.k,
-            keep_text: Some(settings.collection.keep_text),
-            sketch_bytes: settings.collection.sketch_bytes,
-            ..SettingsChange::default()
-        },
-    }
+    let own = &settings.collection;
+    let settings = SettingsChange {
+        k: own.k,
+        keep_text: Some(own.keep_text),
+        sketch_bytes: own.sketch_bytes,
+        ..SettingsChange::default()
+    };
+    WantedCollection { profile: Some(own.profile.clone()), keep_thumbnail: None, settings }
 }
 
 /// Says what the collection `default`, which was just made, keeps of a document.
@@ -394,6 +394,8 @@ fn limits(settings: &Settings) -> Limits {
         document_bytes: limits.document_bytes,
         page_bytes: limits.page_bytes,
         batch_bytes: limits.batch_bytes,
+        file_bytes: limits.file_bytes,
+        image_pixels: limits.image_pixels,
         metadata_bytes: limits.metadata_bytes,
         default_matches: limits.default_matches,
         matches: limits.matches,
@@ -401,6 +403,7 @@ fn limits(settings: &Settings) -> Limits {
         batch_documents: limits.batch_documents,
         query_time: Duration::from_millis(limits.query_ms),
         write_time: Duration::from_millis(limits.write_ms),
+        deletion_time: Duration::from_secs(settings.server.deletion_seconds),
         slow_query: Duration::from_millis(settings.log.slow_query_ms),
     }
 }

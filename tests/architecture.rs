@@ -17,7 +17,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 
 /// The pure crates: no I/O, no clock, no async; and their modules that read and write files, or measure the
 /// processor.
-const PURE: &[&str] = &["hash", "text", "hamming", "corpus", "dedupe"];
+const PURE: &[&str] = &["hash", "text", "images", "hamming", "corpus", "dedupe"];
 const IMPURE_MODULES: &[&str] =
     &["crates/text/src/profiles", "crates/hamming/src/snapshot", "crates/hamming/src/costs"];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::time", "std::env", "tokio", "async fn", "futures"];
@@ -267,18 +267,22 @@ fn modules_of_the_console_are_small_and_insert_no_markup() {
 #[test]
 fn the_dictionaries_of_the_console_have_the_same_keys() {
     let sources = files_in("console", &["js"]);
-    let keys = |name: &str| -> BTreeSet<String> {
-        let (_, source) = sources.iter().find(|(path, _)| path.ends_with(name)).unwrap();
-        let keys = source.lines().filter_map(|line| line.strip_prefix("  \"")?.split_once("\":"));
+    let is_of = |path: &Path, language: &str| {
+        [".js", "-work.js"].iter().any(|end| path.ends_with(format!("{language}{end}")))
+    };
+    let keys = |language: &str| -> BTreeSet<String> {
+        let sources = sources.iter().filter(|(path, _)| is_of(path, language));
+        let lines = sources.flat_map(|(_, source)| source.lines());
+        let keys = lines.filter_map(|line| line.strip_prefix("  \"")?.split_once("\":"));
         keys.map(|(key, _)| key.to_owned()).collect()
     };
-    let (english, chinese) = (keys("en.js"), keys("zh.js"));
+    let (english, chinese) = (keys("en"), keys("zh"));
     assert!(english.len() > 100, "only {} keys were found", english.len());
     let differing: Vec<&String> = english.symmetric_difference(&chinese).collect();
     assert!(differing.is_empty(), "in one dictionary only: {differing:?}");
     let others: String = sources
         .iter()
-        .filter(|(path, _)| !path.ends_with("en.js") && !path.ends_with("zh.js"))
+        .filter(|(path, _)| !is_of(path, "en") && !is_of(path, "zh"))
         .map(|(_, source)| source.as_str())
         .collect();
     // The part of a key after the last point may be computed.

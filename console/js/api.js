@@ -77,3 +77,7 @@ export const at = (collection, rest = "") => `/collections/${encodeURIComponent(
 
 // The path of a document.
 export const documentPath = (collection, id) => at(collection, `/documents/${encodeURIComponent(id)}`);
+
+// The path of the cluster that a document represents, and how much of it is wanted.
+export const clusterPath = (collection, id, wanted) =>
+  at(collection, `/clusters/${encodeURIComponent(id)}?${new URLSearchParams(wanted)}`);

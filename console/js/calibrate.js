@@ -9,6 +9,8 @@ import { t } from "./i18n.js";
 import { records } from "./lines.js";
 import { chosen, chosenName, load, onPick } from "./pick.js";
 import { problem } from "./problems.js";
+import { reindex } from "./reindex.js";
+import { address } from "./route.js";
 
 // Milliseconds between two looks at a running calibration.
 const EVERY = 800;
@@ -16,6 +18,8 @@ const EVERY = 800;
 const SAMPLE = 5000;
 const SAMPLE_CHARACTERS = 8 << 20;
 const LEAST_TEXTS = 100;
+// The least number of documents that is assumed if the user names none.
+const LEAST_DOCUMENTS = 10_000;
 
 // Builds the page.
 export function create() {
@@ -26,7 +30,6 @@ export function create() {
     min: "1",
     step: "1",
     class: "short",
-    placeholder: "1000000",
   });
   const share = h("input", {
     type: "number",
@@ -89,6 +92,8 @@ export function create() {
 
   function fit() {
     const collection = chosen();
+    // Wrong neighbours are rare among few documents, so a small collection is assumed to grow.
+    documents.placeholder = String(Math.max(LEAST_DOCUMENTS, collection?.documents ?? 0));
     const isWithout = source === "collection" && collection && !collection.keep_text;
     fill(hint, isWithout && notice("warn", h("span", { t: "calibrate.notext" })));
   }
@@ -97,9 +102,9 @@ export function create() {
     fill(state);
     try {
       const body = {};
-      if (documents.value !== "") body.documents = Number(documents.value);
-      if (share.value !== "") body.duplicate_share = Number(share.value) / 100;
       const collection = chosen();
+      body.documents = Number(documents.value || documents.placeholder);
+      if (share.value !== "") body.duplicate_share = Number(share.value) / 100;
       const own = collection.profile;
       body.profiles = [...new Set(["copies-64", "copies-128", "minhash-copies", own])];
       if (source === "file") {
@@ -288,6 +293,7 @@ function curves(measured, result) {
     label: "calibrate.k",
   });
   const readout = h("dl", { class: "figures" });
+  const plain = h("p", { class: "lead", "aria-live": "polite" });
   const apply = button("calibrate.apply", () => use(), { class: "primary" });
   const applied = h("div", { "aria-live": "polite" });
   const reason = guard(apply, "admin", chosenName);
@@ -375,13 +381,18 @@ function curves(measured, result) {
       ),
     );
     range.value = points.indexOf(point);
-    say(apply, ["calibrate.apply", { k: point.k, name: chosenName() }]);
+    const facts = { k: point.k, name: chosenName(), profile: measured.profile };
+    say(apply, [isOwn ? "calibrate.apply" : "calibrate.reindex", facts]);
+    const of100 = (share) => Math.round(100 * share);
+    const facts100 = { k: point.k, right: of100(point.precision), found: of100(point.recall) };
+    say(plain, ["calibrate.plain", facts100]);
     shares.redraw();
     wrong.redraw();
   }
 
   async function use() {
     const point = points.find(({ k }) => k === at_);
+    if (!isOwn) return reindex({ profile: measured.profile, k: point.k }, applied);
     try {
       await call("PUT", at(chosenName()), { body: { k: point.k } });
       fill(
@@ -427,14 +438,23 @@ function curves(measured, result) {
     legend(["precision", "recall"]),
     shares,
     h("label", { class: "slider wide" }, h("span", { t: "calibrate.move" }), range),
+    plain,
     readout,
     best === null && h("p", { class: "note", t: ["calibrate.nobest", { profile: measured.profile }] }),
     h(
       "div",
       { class: "row" },
       apply,
-      !isOwn && h("p", { class: "note", t: ["calibrate.other", { profile: measured.profile }] }),
+      h("a", {
+        class: "small",
+        href: address("find", { collection: chosenName() }),
+        t: "calibrate.similarity.try",
+      }),
     ),
+    h("p", {
+      class: "note",
+      t: isOwn ? "calibrate.next" : ["calibrate.other", { profile: measured.profile }],
+    }),
     reason,
     applied,
     h("h3", { t: "calibrate.chart.wrong" }),

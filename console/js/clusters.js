@@ -2,10 +2,11 @@
 // decides it.
 
 import { guard } from "./access.js";
-import { at, call, documentPath, get, post } from "./api.js";
+import { at, call, clusterPath, documentPath, get, post } from "./api.js";
 import { diffView } from "./diff.js";
 import { button, choice, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
 import { number } from "./format.js";
+import { headline, headlineField, whole } from "./headlines.js";
 import { markButton } from "./marks.js";
 import { chosen, chosenName, load, onPick } from "./pick.js";
 import { problem } from "./problems.js";
@@ -63,7 +64,7 @@ export function create() {
       h(
         "table",
         { class: "pickable" },
-        tableHead(["clusters.representative", "clusters.id", "clusters.documents"], 2),
+        tableHead(["clusters.headline", "clusters.representative", "clusters.documents"], 1),
         rows,
       ),
     ),
@@ -126,17 +127,21 @@ export function create() {
     }
   }
 
-  function describe({ rule: { keep, k }, pending }) {
-    const state = pending > 0 ? ["clusters.pending", { n: pending }] : "clusters.decided";
+  function describe({ rule: { keep, k, check }, pending }) {
+    const all = Math.max(pending, chosen()?.documents ?? 0);
+    const n = all - pending;
+    const state = pending > 0 ? ["clusters.pending", { n, all }] : "clusters.decided";
     fill(
       facts,
       h(
         "dl",
         { class: "figures" },
         figure("clusters.keep", h("code", {}, keep)),
-        figure("clusters.k", String(k)),
+        figure("clusters.k", String(check?.k ?? k)),
+        check && figure("clusters.similarity", String(check.similarity)),
         figure("clusters.state", h("span", { "aria-live": "polite", t: state })),
       ),
+      pending > 0 && h("progress", { max: String(all), value: String(n), label: "review.building.bar" }),
     );
   }
 
@@ -154,12 +159,18 @@ export function create() {
   }
 
   function row(cluster) {
-    const link = h("button", { type: "button", class: "link mono" }, cluster.representative);
+    const { representative } = cluster;
+    const properties = { type: "button", class: "link headline", dir: "auto", data: { id: representative } };
+    const link = h("button", properties, representative);
+    if (chosen()?.keep_text || headlineField()) {
+      const named = (found) => fill(link, (found && headline(found)) || representative);
+      whole(representative).then(named, () => {});
+    }
     const line = h(
       "tr",
-      { "aria-current": cluster.id === opened ? "true" : null },
+      { "aria-current": representative === opened ? "true" : null },
       h("th", { scope: "row" }, link),
-      h("td", { class: "num" }, String(cluster.id)),
+      h("td", { class: "mono" }, representative),
       h(
         "td",
         { class: "num" },
@@ -169,7 +180,7 @@ export function create() {
     link.addEventListener("click", () => {
       rows.querySelectorAll("tr").forEach((one) => one.removeAttribute("aria-current"));
       line.setAttribute("aria-current", "true");
-      open(cluster.id);
+      open(representative);
     });
     return line;
   }
@@ -177,7 +188,7 @@ export function create() {
   async function open(id) {
     opened = id;
     try {
-      const cluster = await get(at(chosenName(), `/clusters/${id}?limit=${MEMBERS}`));
+      const cluster = await get(clusterPath(chosenName(), id, { limit: MEMBERS }));
       if (opened !== id) return;
       fill(detail, clusterView(cluster));
       detail.scrollIntoView({ block: "nearest" });
@@ -191,18 +202,19 @@ export function create() {
     show(parameters) {
       rule.fit();
       read();
-      if (parameters.get("id")) open(Number(parameters.get("id")));
+      if (parameters.get("id")) open(parameters.get("id"));
     },
   };
 }
 
 // The members of a cluster, and a comparison of one with the representative.
 function clusterView(cluster) {
-  const { id, representative, size, pending, members } = cluster;
+  const { representative, size, pending, members } = cluster;
   const compared = h("div", {});
   const list = h("ol", { class: "matches" });
   const more = h("div", {});
-  const k = chosen()?.clusters?.k ?? 1;
+  const rule = chosen()?.clusters;
+  const k = rule?.check?.k ?? rule?.k ?? 1;
   const share = (distance) => ({ "--share": `${(100 * distance) / Math.max(1, k)}%` });
   const entry = (member) =>
     h(
@@ -234,8 +246,7 @@ function clusterView(cluster) {
     fill(more, next && button("clusters.members.more", () => nextPage(next), { class: "quiet" }));
   async function nextPage(cursor) {
     try {
-      const query = new URLSearchParams({ limit: MEMBERS, cursor });
-      const page = await get(at(chosenName(), `/clusters/${id}?${query}`));
+      const page = await get(clusterPath(chosenName(), representative, { limit: MEMBERS, cursor }));
       list.append(...page.members.map(entry));
       offer(page.next);
     } catch (error) {
@@ -267,7 +278,15 @@ function clusterView(cluster) {
     "section",
     { class: "panel" },
     h("h2", { class: "mono" }, representative),
-    h("p", { class: "note", t: ["clusters.of", { n: size, id }] }),
+    h(
+      "div",
+      { class: "row" },
+      h("p", { class: "note", t: ["clusters.of", { n: size }] }),
+      h("a", {
+        href: address("review", { collection: chosenName(), id: representative }),
+        t: "document.review",
+      }),
+    ),
     pending && notice("warn", h("span", { t: "clusters.changing" })),
     text,
     list,

@@ -13,6 +13,7 @@ import { problem } from "./problems.js";
 import { profileTable } from "./profiles.js";
 import { rates } from "./rates.js";
 import { go } from "./route.js";
+import { settingsForm } from "./settings.js";
 
 // Builds the page.
 export function create() {
@@ -25,6 +26,7 @@ export function create() {
   const making = makeForm();
   const marks = markList();
   const removing = deleteForm();
+  const changing = settingsForm();
   const heads = [
     "collections.name",
     "collections.profile",
@@ -49,6 +51,7 @@ export function create() {
     making,
     failure,
     facts,
+    changing.node,
     h("section", { class: "panel" }, h("h2", { t: "rates.title" }), live.node),
     spread,
     shared,
@@ -60,6 +63,7 @@ export function create() {
     fill(table, collections().map(row));
     marks.fit();
     removing.fit();
+    changing.fit();
     if (!node.hidden && node.isConnected) describe();
   });
 
@@ -175,7 +179,7 @@ function figures(collection, stats) {
           ? String(collection.k)
           : h("span", { t: ["collections.threshold", { share: () => percent(collection.threshold) }] }),
       ),
-      figure("collections.text", yes(collection.keep_text)),
+      figure("collections.text", yes(collection.keep_thumbnail ?? collection.keep_text)),
       figure("collections.passages", yes(collection.passages)),
       figure(
         "collections.expires",
@@ -287,10 +291,11 @@ function makeForm() {
   const expiry = h("input", { type: "text", class: "short", placeholder: "30d" });
   const table = h("div", {});
   const state = h("div", { "aria-live": "polite" });
-  let profile = null;
+  let [profile, kept] = [null, "keep_text"];
   const submit = h("button", { type: "submit", class: "primary", t: "make.run" });
   const pickProfile = (chosenProfile) => {
     profile = chosenProfile.profile;
+    kept = chosenProfile.takes_images ? "keep_thumbnail" : "keep_text";
     k.placeholder = chosenProfile.threshold === undefined ? chosenProfile.k : "";
     k.disabled = chosenProfile.threshold !== undefined;
   };
@@ -322,7 +327,7 @@ function makeForm() {
   name.addEventListener("input", () => submit.checkAccess());
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const body = { profile, keep_text: texts.checked, passages: parts.checked };
+    const body = { profile, [kept]: texts.checked, passages: parts.checked };
     if (k.value !== "" && !k.disabled) body.k = Number(k.value);
     if (expiry.value.trim() !== "") body.expires_in = expiry.value.trim();
     try {

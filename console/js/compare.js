@@ -6,6 +6,7 @@ import { diffView } from "./diff.js";
 import { button, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
 import { decidedBy, featureLists, merged } from "./features.js";
 import { number, percent } from "./format.js";
+import { images, pictures } from "./image.js";
 import { markButton } from "./marks.js";
 import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
 import { isAborted, problem } from "./problems.js";
@@ -16,8 +17,8 @@ export function create() {
   let running = null;
   const sides = { a: null, b: null };
   const run = () => compare();
-  sides.a = side("side.a", { onEnter: run });
-  sides.b = side("side.b", { onEnter: run });
+  sides.a = side("side.a", { onEnter: run, onInput: forget });
+  sides.b = side("side.b", { onEnter: run, onInput: forget });
   const k = h("input", { type: "number", min: "0", max: "256", class: "short" });
   const go = button("compare.run", run, { class: "primary" });
   const result = h("div", { class: "result", "aria-live": "polite" });
@@ -41,6 +42,12 @@ export function create() {
     k.placeholder = collection.k;
     k.max = mostDistance(collection);
   });
+
+  // A verdict is that of the texts that are shown.
+  function forget() {
+    running?.abort();
+    fill(result);
+  }
 
   function swap() {
     const [a, b] = [sides.a.value(), sides.b.value()];
@@ -66,8 +73,12 @@ export function create() {
       const wanted = { a: asRequest(values[0]), b: asRequest(values[1]), whole_diff: true };
       if (k.value !== "") wanted.k = Number(k.value);
       const compared = await post(at(collection, "/compare"), wanted, { signal });
+      if (compared.compared === "images") {
+        fill(result, verdict(compared), pictures(compared, values));
+        return;
+      }
       const explained = explanations(collection, compared.profile, values, signal);
-      fill(result, verdict(compared), marking(values), reasons(compared, explained));
+      fill(result, verdict(compared), images(values), marking(values), reasons(compared, explained));
     } catch (error) {
       if (!isAborted(error)) fill(result, problem(error));
     } finally {
@@ -99,7 +110,7 @@ function marking([a, b]) {
 async function explanations(collection, profile, values, signal) {
   const one = async ({ kind, content }) => {
     let body = { [kind]: content };
-    if (kind === "hash") return null;
+    if (kind === "hash" || kind === "image") return null;
     if (kind === "id") {
       const document = await get(documentPath(collection, content), { signal });
       if (!document.text) return null;

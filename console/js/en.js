@@ -1,4 +1,5 @@
-// The texts of the console in English. `zh.js` has the same keys.
+// The texts of the console in English. `zh.js` has the same keys; `en-work.js` has those of the pages on
+// which documents are worked on.
 
 export const en = {
   "nav.label": "Pages",
@@ -114,7 +115,9 @@ export const en = {
   "diff.open": "Show {n|unchanged character|unchanged characters}",
   "diff.close": "Hide {n|unchanged character|unchanged characters}",
   "diff.all": "Show everything",
-  "diff.unknown": "There is no text for both sides.",
+  "diff.unknown":
+    "A side has no text: it is a hash, or a document of a collection that keeps none. To get them, set " +
+    "“Keep texts” on the page Collections, and store the documents again.",
   "passages.title": "Shared passages",
   "passages.count":
     "{n|passage|passages} of A can be found in B. The numbers are characters from the start.",
@@ -141,9 +144,9 @@ export const en = {
   "find.status.short":
     "The text is short: a copy with one changed word is found in only {share} of the cases.",
   "find.status.empty": "The text has no feature, so nothing can be found.",
-  "find.passages": "Documents that share passages",
-  "find.passages.count":
-    "{n|document contains|documents contain} a part of the query, or the other way round.",
+  "find.part": "a part",
+  "find.notexts": "The collection keeps no texts, so matches have ids and no beginnings or differences.",
+  "find.notexts.link": "Keep texts from now on",
   "find.passages.short": "The text is too short to be found by its passages.",
   "find.shares": "{query} of the query is in it, and {document} of it is in the query",
   "plan.title": "How the answer was found",
@@ -181,7 +184,7 @@ export const en = {
   "clusters.newest": "Newest first",
   "clusters.least": "Documents at least",
   "clusters.representative": "Representative",
-  "clusters.id": "Number",
+  "clusters.headline": "Headline",
   "clusters.documents": "Documents",
   "clusters.none": "No cluster has that many documents.",
   "clusters.building": "The clusters are being built.",
@@ -189,10 +192,10 @@ export const en = {
   "clusters.keep": "Keep rule",
   "clusters.k": "Largest distance",
   "clusters.state": "State",
-  "clusters.pending": "{n|task|tasks} left",
+  "clusters.pending": "comparing: {n} of {all} done",
   "clusters.decided": "decided",
   "clusters.more": "More clusters",
-  "clusters.of": "{n|document|documents} in cluster {id}; its members, highest rank first",
+  "clusters.of": "{n|document|documents} in the cluster; its members, highest rank first",
   "clusters.changing": "Tasks are left that may change this cluster.",
   "clusters.alone": "It has no other document.",
   "clusters.diff": "Differences",
@@ -234,7 +237,7 @@ export const en = {
   "collections.budget": "of {size}",
   "collections.k": "k",
   "collections.threshold": "similarity {share}",
-  "collections.text": "Texts are kept",
+  "collections.text": "Texts or thumbnails are kept",
   "collections.passages": "Passages are kept",
   "collections.yes": "yes",
   "collections.no": "no",
@@ -275,7 +278,7 @@ export const en = {
   "make.expiry.note": "such as 36h or 30d; empty: never",
   "make.text": "Keep the texts",
   "make.passages": "Keep passages, to find parts of texts",
-  "make.profile": "Profile, which cannot be changed later",
+  "make.profile": "Profile",
   "make.run": "Make the collection",
   "make.done": "The collection {name} was made.",
   "profiles.title": "Profiles",
@@ -300,10 +303,13 @@ export const en = {
     "Three adjacent characters, MD5: hashes that other programs can make easily.",
   "profile.minhash": "The classic MinHash of news sites, similar from 0.8.",
   "profile.minhash-copies": "Copies in any language, with a similarity that has a meaning.",
+  "profile.noisy": "Copies with wrong letters, for the command dedupe. Not for collections.",
   "profile.minhash-code": "Disguised copies of source code. Not for prose.",
   "profile.longest-sentences": "Reprints that were cut or rearranged: the three longest sentences.",
   "profile.longest-sentences-md5": "The three longest sentences as one hash: equal or not.",
   "profile.python-simhash": "Hashes as the Python package simhash makes them, for comparison.",
+  "profile.pdq": "Images: PDQ. Finds copies that were compressed, scaled or recoloured.",
+  "profile.phash-64": "Images in a quarter of the memory of pdq, with more wrong matches.",
   "profile.hashes-64": "Hashes of 64 bits that you make yourself, of images for example. Takes no texts.",
   "profile.hashes-128": "Hashes of 128 bits that you make yourself. Takes no texts.",
   "profile.hashes-256":
@@ -365,8 +371,8 @@ export const en = {
   "calibrate.apply": "Use k = {k} in {name}",
   "calibrate.applied": "{name} now uses k = {k}.",
   "calibrate.other":
-    "The collection has another profile, which cannot be changed: to use {profile}, make a new " +
-    "collection.",
+    "The collection has another profile. The button makes its fingerprints again with {profile}, from the " +
+    "kept texts.",
   "calibrate.costs":
     "{speed} of text a second on one core; {memory} bytes of index for a document; {short|text " +
     "is|texts are} too short to be trusted.",
@@ -375,8 +381,8 @@ export const en = {
     "Stores the documents of a file. It is read and sent piece by piece, however large it is.",
   "import.drop": "Drop a file here, or choose one",
   "import.formats":
-    ".jsonl, .csv, .tsv, and each of them as .gz. Fields that the server does not know become " +
-    "metadata.",
+    ".jsonl, .csv, .tsv, each also as .gz, and .parquet; or images, for a collection of images. Fields " +
+    "that the server does not know become metadata.",
   "import.picked": "{name} · {format} · {size}",
   "import.text": "Field with the text",
   "import.id": "Field with the id",
@@ -475,4 +481,18 @@ export const en = {
   "span.min": "{n} min",
   "span.h": "{n} h",
   "span.d": "{n|day|days}",
+  "nav.documents": "Documents",
+  "nav.review": "Review",
+  "import.refused": "Save the refused rows",
+  "import.error.text": "the field “{name}” is empty or missing, and a document needs a text",
+  "profiles.more": "More profiles",
+  "calibrate.plain":
+    "With k = {k}, of 100 documents found {right} are copies, and of 100 copies {found} are " +
+    "found.",
+  "calibrate.reindex": "Make the fingerprints again with {profile}, k = {k}",
+  "calibrate.next":
+    "Too many wrong ones: take a smaller k, or let Find check the texts (least similarity).",
+  "calibrate.similarity.try": "Try a least similarity in Find",
+  "find.least": "Least similarity of the texts",
+  "find.least.note": "0 to 1; empty: not checked",
 };

@@ -1,12 +1,12 @@
 // The page that finds the neighbours of a text, a document or a hash. A slider moves k.
 
 import { at, documentPath, get, post } from "./api.js";
-import { button, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
+import { button, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
 import { number, percent, span } from "./format.js";
 import { markButton } from "./marks.js";
 import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
 import { isAborted, problem } from "./problems.js";
-import { go } from "./route.js";
+import { address, go } from "./route.js";
 import { asRequest, side } from "./side.js";
 
 // Matches on a page of the list, and milliseconds between a move of the slider and the query.
@@ -19,20 +19,19 @@ const SNIPPET = 220;
 export function create() {
   const query = side("find.query", { onEnter: () => find(), onInput: () => forget() });
   const reach = slider(() => moved());
+  const least = h("input", { type: "number", class: "short", min: "0", max: "1", step: "0.05" });
   const run = button("find.run", () => find(), { class: "primary" });
   const state = h("div", { class: "findstate" });
   const summary = h("p", { class: "lead", "aria-live": "polite" });
   const warnings = h("div", {});
   const list = h("ol", { class: "matches" });
   const more = h("div", {});
-  const shared = h("div", {});
   const plan = h("div", {});
   const items = new Map();
   const result = h(
     "div",
     { class: "result", hidden: true },
     h("section", { class: "panel" }, summary, warnings, list, more),
-    shared,
     plan,
   );
   let asked = null;
@@ -47,15 +46,26 @@ export function create() {
       "div",
       { class: "asking" },
       query.node,
-      h("section", { class: "panel reach" }, reach.node, run),
+      h(
+        "section",
+        { class: "panel reach" },
+        reach.node,
+        run,
+        field("find.least", least, "find.least.note"),
+      ),
       state,
     ),
     result,
   );
 
+  let of = chosenName();
   onPick(() => {
     forget();
     reach.fit(chosen());
+    if (of === chosenName()) return;
+    of = chosenName();
+    least.value = "";
+    show(result, false);
   });
 
   function forget() {
@@ -82,9 +92,15 @@ export function create() {
     run.setAttribute("aria-busy", "true");
     try {
       const canReuse =
-        isMove && asked?.hash && !collection.signatures && !collection.passages && value.kind !== "id";
+        isMove &&
+        asked?.hash &&
+        !collection.signatures &&
+        !collection.passages &&
+        value.kind !== "id" &&
+        least.value === "";
       const subject = canReuse ? { hash: asked.hash } : asRequest(value, collection.signatures);
       const body = { ...subject, ...reach.value(), limit: LIMIT, stats: true };
+      if (least.value !== "") body.min_similarity = Number(least.value);
       const start = performance.now();
       const answer = await post(at(collection.name, "/similar"), body, { signal: running.signal });
       const seconds = (performance.now() - start) / 1000;
@@ -113,18 +129,37 @@ export function create() {
       facts,
     ]);
     const left = answer.marked && h("p", { class: "note", t: ["marks.left", { n: answer.marked }] });
-    fill(warnings, warning(asked.status, answer.sensitivity), left);
+    const short = answer.passages?.grams < 2 && h("p", { class: "note", t: "find.passages.short" });
+    fill(warnings, warning(asked.status, answer.sensitivity), left, short, missing(answer));
     drawList(answer);
-    fill(shared, sharedPassages(answer.passages));
     fill(plan, planOf(answer, seconds));
   }
 
-  // Keeps the entries that stay, so that only new ones fade in.
+  // What is missing in the list because the collection keeps no texts, and how to get it.
+  function missing({ similar }) {
+    const { name, keep_text } = asked.collection;
+    if (keep_text || similar.length === 0) return null;
+    const href = address("collections", { collection: name });
+    return h(
+      "p",
+      { class: "note" },
+      h("span", { t: "find.notexts" }),
+      " ",
+      h("a", { href, t: "find.notexts.link" }),
+    );
+  }
+
+  // Lists the matches, then the documents that only share passages. Keeps the entries that stay, so that only
+  // new ones fade in.
   function drawList(answer) {
-    const kept = answer.similar.map((match) => {
+    const found = answer.passages?.documents ?? [];
+    const parts = new Map(found.map((one) => [one.id, one.shared]));
+    const near = new Set(answer.similar.map((match) => match.id));
+    const all = [...answer.similar, ...found.filter((one) => !near.has(one.id))];
+    const kept = all.map((match) => {
       const found = items.get(match.id);
       const item = found && found.distance === match.distance ? found : entry(match);
-      item.fit(match, reach.most());
+      item.fit(match, reach.most(), parts.get(match.id));
       return [match.id, item];
     });
     items.clear();
@@ -145,6 +180,7 @@ export function create() {
         cursor,
       });
       answer.similar.forEach((match) => {
+        items.get(match.id)?.node.remove();
         const item = entry(match);
         item.fit(match, reach.most());
         items.set(match.id, item);
@@ -165,6 +201,7 @@ export function create() {
     const bar = h("div", { class: "distance", "aria-hidden": "true" }, h("i", {}));
     const far = h("span", { class: "far mono" });
     const text = h("p", { class: "snippet", dir: "auto", hidden: true });
+    const part = h("p", { class: "note" });
     const metadata = Object.entries(match.metadata ?? {}).map(([name, value]) =>
       h(
         "span",
@@ -196,15 +233,19 @@ export function create() {
         }),
       ),
       metadata.length > 0 && h("div", { class: "tags" }, metadata),
+      part,
       text,
     );
     if (chosen()?.keep_text) snippet(match.id, text);
     return {
       node: item,
       distance: match.distance,
-      fit({ distance }, most) {
-        say(far, [chosen()?.signatures ? "find.cells" : "find.bits", { n: distance }]);
-        bar.style.setProperty("--share", `${Math.min(1, distance / most) * 100}%`);
+      fit({ distance }, most, passages) {
+        say(part, passages ? ["find.shares", shares(passages)] : null);
+        const unit = chosen()?.signatures ? "find.cells" : "find.bits";
+        say(far, distance === undefined ? "find.part" : [unit, { n: distance }]);
+        show(bar, distance !== undefined);
+        bar.style.setProperty("--share", `${Math.min(1, (distance ?? 0) / most) * 100}%`);
       },
     };
   }
@@ -219,38 +260,6 @@ export function create() {
     } catch {
       // The list is useful without the texts; the next request shows what is wrong.
     }
-  }
-
-  function sharedPassages(passages) {
-    if (!passages) return null;
-    const row = (match) =>
-      h(
-        "li",
-        { class: "match" },
-        h(
-          "div",
-          { class: "row" },
-          h("span", { class: "id mono" }, match.id),
-          h("span", { class: "note", t: ["find.shares", shares(match.shared)] }),
-          h("span", { class: "grow" }),
-          mark(match.id),
-          button("find.compare", () => compareWith(match.id), {
-            class: "quiet",
-            label: ["find.compare.with", { id: match.id }],
-          }),
-        ),
-      );
-    const { documents, grams } = passages;
-    return h(
-      "section",
-      { class: "panel" },
-      h("h3", { t: "find.passages" }),
-      h("p", {
-        class: "note",
-        t: grams < 2 ? "find.passages.short" : ["find.passages.count", { n: documents.length }],
-      }),
-      h("ol", { class: "matches" }, documents.map(row)),
-    );
   }
 
   return {

@@ -1,10 +1,12 @@
 // The language of the page: that of the browser, or the one that the user chose. A change translates what is
 // shown in place, so no input and no result is lost.
 
+import { enWork } from "./en-work.js";
 import { en } from "./en.js";
+import { zhWork } from "./zh-work.js";
 import { zh } from "./zh.js";
 
-const DICTIONARIES = { en, zh };
+const DICTIONARIES = { en: { ...en, ...enWork }, zh: { ...zh, ...zhWork } };
 const STORED = "lookalike.language";
 
 // What to do when the language changes: for each element the attributes, or the text, that it translates.

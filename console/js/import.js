@@ -17,15 +17,22 @@ import {
   translated,
 } from "./dom.js";
 import { bytes, number, percent, span } from "./format.js";
+import { t } from "./i18n.js";
+import { isImage } from "./image.js";
 import { formatOf, records } from "./lines.js";
-import { chosenName, load, onPick } from "./pick.js";
+import { chosen, chosenName, load, onPick } from "./pick.js";
+import { counted, preview, reasons } from "./preview.js";
 import { isAborted, problem } from "./problems.js";
+import { address } from "./route.js";
+import { jsonLines, save } from "./save.js";
 
 // A request has at most this many characters of documents, and at most this many documents.
 const CHARACTERS = 1 << 20;
 const DOCUMENTS = 2000;
 // Invalid lines that are listed; all are counted.
 const LISTED = 200;
+// Refused records that can be had as a file.
+const SAVED = 10_000;
 // If none of the first lines is a document, the file has another format.
 const FIRST = 50;
 // Times that a chunk is offered to a busy server, and the longest wait in seconds between two of them.
@@ -34,16 +41,23 @@ const WAIT = 10;
 
 // Builds the page.
 export function create() {
-  const text = h("input", { type: "text", class: "mono short", value: "text", spellcheck: "false" });
-  const id = h("input", { type: "text", class: "mono short", value: "id", spellcheck: "false" });
+  let rule = "store";
+  const before = preview(() => rule);
   const k = h("input", { type: "number", min: "0", max: "256", class: "short", disabled: true });
-  const file = h("input", { type: "file", accept: ".jsonl,.ndjson,.json,.csv,.tsv,.gz", class: "sr" });
+  const accept = ".jsonl,.ndjson,.json,.csv,.tsv,.gz,.parquet,image/jpeg,image/png,image/webp,image/gif";
+  const file = h("input", { type: "file", accept, class: "sr", multiple: true });
   const named = h("p", { class: "lead", t: "import.drop" });
   const run = button("import.run", () => begin(), { class: "primary" });
   const stop = button("import.cancel", () => job?.stop(), { class: "quiet" });
   const state = h("div", {});
-  const target = h("p", { class: "note" });
-  let rule = "store";
+  const target = h("span", {});
+  const textless = h(
+    "span",
+    { hidden: true },
+    h("span", { t: "import.notexts" }),
+    " ",
+    h("a", { href: address("collections"), t: "find.notexts.link" }),
+  );
   let picked = null;
   let job = null;
   let isRunning = false;
@@ -65,6 +79,7 @@ export function create() {
     (value) => {
       rule = value;
       k.disabled = value !== "skip";
+      before.retell();
     },
   );
   const node = h(
@@ -78,21 +93,26 @@ export function create() {
       h(
         "div",
         { class: "row fields" },
-        field("import.text", text),
-        field("import.id", id),
         h("div", { class: "field" }, h("span", { class: "label", t: "import.duplicates" }), duplicates),
         field("import.k", k),
       ),
-      h("div", { class: "row actions" }, run, stop, target),
+      h("div", { class: "row actions" }, run, stop, h("p", { class: "note" }, target, " ", textless)),
       reason,
     ),
+    before.node,
     state,
   );
   onPick(() => {
     say(target, ["import.target", { name: chosenName() }]);
+    show(textless, chosen()?.keep_text === false);
+    before.fit();
     fit();
   });
-  file.addEventListener("change", () => file.files[0] && pick(file.files[0]));
+  file.addEventListener("change", () => {
+    if (file.files[0]) pick([...file.files]);
+    // The same file can be chosen again, after a change of it.
+    file.value = "";
+  });
   for (const [event, isOver] of [
     ["dragover", true],
     ["dragleave", false],
@@ -101,31 +121,53 @@ export function create() {
     node.addEventListener(event, (dropped) => {
       dropped.preventDefault();
       drop.classList.toggle("over", isOver);
-      if (event === "drop" && dropped.dataTransfer.files[0]) pick(dropped.dataTransfer.files[0]);
+      if (event === "drop" && dropped.dataTransfer.files[0]) pick([...dropped.dataTransfer.files]);
     });
   }
 
-  function pick(chosen) {
+  function pick(files) {
+    fill(state);
+    const images = files.filter(isImage);
+    if (images.length > 0) {
+      picked = images;
+      before.close();
+      return say(named, ["import.images", { n: images.length }]);
+    }
+    const chosen = files[0];
     picked = chosen;
     say(named, [
       "import.picked",
       { name: chosen.name, size: () => bytes(chosen.size), format: formatOf(chosen.name).toUpperCase() },
     ]);
-    fill(state);
+    before.open(chosen);
   }
 
-  function begin() {
+  async function begin() {
     if (isRunning) return;
     if (!picked) return fill(state, notice("warn", h("span", { t: "import.nofile" })));
-    const settings = { fields: { text: text.value.trim(), id: id.value.trim() }, rule, k: k.value };
+    if (Array.isArray(picked)) {
+      const { imageJob } = await import("./pictures.js");
+      job = imageJob(picked, chosenName(), { rule, k: k.value }, ran);
+      fill(state, job.node);
+      return job.run();
+    }
+    await before.ready();
+    before.stop();
+    const settings = { fields: before.fields(), form: before.form(), rule, k: k.value };
     job = importJob(picked, chosenName(), settings, ran);
     fill(state, job.node);
     job.run();
   }
 
-  // Shows whether an import runs. Afterwards the numbers of the collections are read again.
-  function ran(isNow) {
+  // Shows whether an import runs. Afterwards the numbers of the collections are read again, and a file that
+  // is stored is not offered again.
+  function ran(isNow, isDone) {
     isRunning = isNow;
+    if (isDone) {
+      picked = null;
+      say(named, "import.drop");
+      before.close();
+    }
     fit();
     if (!isNow) load().catch(() => {});
   }
@@ -140,7 +182,7 @@ export function create() {
 }
 
 // One import: its counts, and the place where they are shown.
-function importJob(file, collection, { fields, rule, k }, ran) {
+function importJob(file, collection, { fields, form, rule, k }, ran) {
   const counts = { read: 0, lines: 0, created: 0, updated: 0, duplicates: 0, errors: 0 };
   const stopping = new AbortController();
   const query = rule === "skip" ? `?on_duplicate=skip${k === "" ? "" : `&k=${k}`}` : "";
@@ -156,10 +198,12 @@ function importJob(file, collection, { fields, rule, k }, ran) {
   const invalid = h("tbody", {});
   const list = h(
     "div",
-    { class: "scroll tall", tabindex: "0", role: "region", label: "import.invalid", hidden: true },
+    { class: "scroll tall refused", tabindex: "0", role: "region", label: "import.invalid", hidden: true },
     h("table", {}, tableHead(["import.line", "import.why"]), invalid),
   );
   const end = h("div", {});
+  const refused = [];
+  const why = h("div", {});
   const facts = ["created", "updated", "duplicates", "errors"];
   const figures = h(
     "dl",
@@ -171,10 +215,11 @@ function importJob(file, collection, { fields, rule, k }, ran) {
       ),
     ),
   );
-  const node = h("section", { class: "panel" }, line, bar, rate, wait, figures, end, list);
-  const reading = records(file, fields, (read) => {
+  const node = h("section", { class: "panel" }, line, bar, rate, wait, figures, end, why, list);
+  const onBytes = (read) => {
     counts.read = read;
-  });
+  };
+  const reading = records(file, fields, onBytes, form);
   let began = 0;
   let spent = 0;
   let pending = [];
@@ -201,8 +246,11 @@ function importJob(file, collection, { fields, rule, k }, ran) {
     figures.querySelectorAll("dd span").forEach((one) => one.translated.text());
   }
 
-  function addInvalid(place_, message, detail = "") {
+  function addInvalid(record, message, detail = "") {
     counts.errors += 1;
+    const { number: place_, line, object } = record;
+    const words = message ? `${t(...message)} ${detail}`.trim() : detail;
+    if (refused.length < SAVED) refused.push({ line: place_, why: words, record: object ?? line });
     list.hidden = false;
     if (invalid.childElementCount >= LISTED) return;
     const why = h("td", {}, message && h("span", { t: message }), message && detail && " ", detail);
@@ -233,12 +281,15 @@ function importJob(file, collection, { fields, rule, k }, ran) {
     say(wait, null);
     const first = chunk.header ? 1 : 0;
     let listed = 0;
-    for (const text of (await response.text()).split("\n")) {
+    const answer = await response.text().catch((error) => {
+      throw isAborted(error) ? error : new Unreachable();
+    });
+    for (const text of answer.split("\n")) {
       if (text === "") continue;
       const { index, error, summary } = JSON.parse(text);
       if (error) {
         listed += 1;
-        addInvalid(chunk.records[index - first].number, null, error.detail);
+        addInvalid(chunk.records[index - first], null, error.detail);
       }
       if (!summary) continue;
       counts.created += summary.created;
@@ -269,7 +320,7 @@ function importJob(file, collection, { fields, rule, k }, ran) {
         continue;
       }
       counts.lines += 1;
-      if (record.error) addInvalid(record.number, [record.error, record.values ?? {}], record.detail);
+      if (record.error) addInvalid(record, [record.error, record.values ?? {}], record.detail);
       else {
         found.push(record);
         length += record.line.length;
@@ -297,14 +348,25 @@ function importJob(file, collection, { fields, rule, k }, ran) {
       else if (isNothing && formatOf(file.name) === "jsonl")
         fill(end, notice("bad", h("span", { t: "import.format" })));
       draw(["import.done", { n: counts.lines }]);
+      explain();
+      ran(false, true);
     } catch (error) {
       failed(error);
+      ran(false, false);
     }
     spent += (performance.now() - began) / 1000;
-    ran(false);
+  }
+
+  // The reasons of what was refused, and the rows as a file.
+  function explain() {
+    if (refused.length === 0) return;
+    const file_ = () => save(`${file.name}.refused.jsonl`, jsonLines(refused), "application/x-ndjson");
+    const saving = button("import.refused", file_, { class: "quiet" });
+    fill(why, reasons(counted(refused.map((one) => one.why))), h("div", { class: "row" }, saving));
   }
 
   function failed(error) {
+    explain();
     if (isAborted(error)) return draw(["import.cancelled", { n: counts.lines }]);
     draw(["import.stopped", { n: counts.lines }]);
     if (error.isFormat) return fill(end, notice("bad", h("span", { t: "import.format" })));

@@ -2,7 +2,8 @@
 
 import { access, load, onAccess } from "./access.js";
 import { key, setKey } from "./api.js";
-import { button, field, fill, h, notice, say, show } from "./dom.js";
+import { button, choice, field, fill, h, notice, say, show } from "./dom.js";
+import { chosenName, onPick } from "./pick.js";
 import { problem } from "./problems.js";
 
 // What the pages do, with the role that it needs, and whether it needs a key for all collections.
@@ -109,6 +110,7 @@ export function create() {
         table,
       ),
     ),
+    newKey(),
   );
   return {
     node,
@@ -121,4 +123,37 @@ export function create() {
       input.focus();
     },
   };
+}
+
+// The command that makes a key: keys are made on the machine of the server, not here.
+function newKey() {
+  let [role, isOne] = [ROLES[0], false];
+  const command = h("code", { class: "fulltext", "aria-live": "polite" });
+  const draw = () => {
+    const scope = isOne ? ` --collection ${chosenName()}` : "";
+    command.textContent = `lookalike keys create NAME --role ${role}${scope} --data FOLDER`;
+  };
+  const roles = choice(
+    "keys.new.role",
+    ROLES.map((name) => [name, `keys.new.${name}`]),
+    role,
+    (value) => {
+      role = value;
+      draw();
+    },
+  );
+  const one = h("input", { type: "checkbox" });
+  one.addEventListener("change", () => {
+    isOne = one.checked;
+    draw();
+  });
+  onPick(draw);
+  return h(
+    "section",
+    { class: "panel" },
+    h("h2", { t: "keys.new" }),
+    h("p", { class: "note", t: "keys.new.note" }),
+    h("div", { class: "row" }, roles, h("label", { class: "tick" }, one, h("span", { t: "keys.new.one" }))),
+    h("p", {}, command),
+  );
 }

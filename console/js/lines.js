@@ -1,6 +1,8 @@
 // Reads a file of documents as a stream: bytes, decompressed, decoded, cut into records. No more than one
 // record and one chunk of the file are in memory.
 
+import { rows as parquetRows } from "./parquet.js";
+
 // Characters of a record from which it cannot be a document.
 const MOST = 16 * 1024 * 1024;
 
@@ -8,15 +10,19 @@ const KNOWN = ["id", "text", "html", "page", "hash", "signature", "metadata", "e
 // Members of a document with a hash or signature only. Beside a text they are metadata.
 const OF_HASHES = ["profile", "characters", "sketch"];
 
-// The format of a file, from its name: `jsonl`, `csv`, `tsv`.
+// Whether a document has a member of this name besides text and id.
+export const isMember = (name) => KNOWN.includes(name) && name !== "text" && name !== "id";
+
+// The format of a file, from its name: `jsonl`, `csv`, `tsv`, `parquet`.
 export function formatOf(name) {
   const plain = name.toLowerCase().replace(/\.gz$/, "");
+  if (plain.endsWith(".parquet")) return "parquet";
   if (plain.endsWith(".csv")) return "csv";
   return plain.endsWith(".tsv") ? "tsv" : "jsonl";
 }
 
 // The decoded chunks of a file. `onBytes` gets the number of bytes of the file that have been read.
-async function* chunks(file, onBytes) {
+export async function* chunks(file, onBytes, charset = "utf-8") {
   let read = 0;
   const counter = new TransformStream({
     transform(bytes, controller) {
@@ -28,7 +34,7 @@ async function* chunks(file, onBytes) {
   let stream = file.stream().pipeThrough(counter);
   if (file.name.toLowerCase().endsWith(".gz"))
     stream = stream.pipeThrough(new DecompressionStream("gzip"));
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  const reader = stream.pipeThrough(new TextDecoderStream(charset)).getReader();
   try {
     for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read())
       yield value;
@@ -39,11 +45,11 @@ async function* chunks(file, onBytes) {
 
 // The lines of a file, in arrays: `{ number, text }`, the first line is 1. Of a line that is too long to be a
 // document, `text` is `null`.
-async function* lines(file, onBytes) {
+async function* lines(file, onBytes, charset) {
   let rest = "";
   let number = 0;
   let isTooLong = false;
-  for await (const chunk of chunks(file, onBytes)) {
+  for await (const chunk of chunks(file, onBytes, charset)) {
     const parts = chunk.split("\n");
     parts[0] = rest + parts[0];
     rest = parts.pop();
@@ -61,7 +67,13 @@ async function* lines(file, onBytes) {
   if (rest !== "" || isTooLong) yield [{ number: number + 1, text: isTooLong ? null : rest }];
 }
 
-const written = (document) => ({ document, line: JSON.stringify(document) });
+const CONTENTS = ["text", "html", "hash", "signature", "features"];
+
+// A document as a line; one without a content is refused here, where the name of the field is known.
+const written = (document, fields) =>
+  CONTENTS.some((name) => name in document)
+    ? { document, line: JSON.stringify(document) }
+    : { error: "import.error.text", values: { name: fields.text || "text" } };
 
 // The place in the order of arrival, as an export has it. Any other value of this name is metadata.
 const hasArrival = (object) => /^[0-9a-f]{16}$/i.test(object.arrival);
@@ -82,9 +94,10 @@ function documentOf(object, fields) {
   const metadata = {};
   const names = known(object);
   for (const [name, value] of Object.entries(object)) {
-    const to = name === fields.text ? "text" : name === fields.id ? "id" : name;
+    const isOther = name === "text" || name === "id";
+    const to = name === (fields.text || "text") ? "text" : name === fields.id ? "id" : isOther ? null : name;
     if (names.includes(to) && !(to in document)) document[to] = value;
-    else metadata[name] = value;
+    else if (fields.rest !== false) metadata[name] = value;
   }
   if (document.id !== undefined) document.id = String(document.id);
   if (Object.keys(metadata).length > 0) {
@@ -109,11 +122,15 @@ function parsed(text, fields) {
   // A line that is a document as it is need not be written again.
   const names = known(object);
   const isUsual =
-    fields.text === "text" &&
-    fields.id === "id" &&
+    (fields.text || "text") === "text" &&
+    (fields.id === "id" || !("id" in object)) &&
+    fields.rest !== false &&
     Object.keys(object).every((name) => names.includes(name));
-  if (isUsual && typeof (object.id ?? "") === "string") return { document: object, line: text.trim() };
-  return written(documentOf(object, fields));
+  if (isUsual && typeof (object.id ?? "") === "string")
+    return CONTENTS.some((name) => name in object)
+      ? { object, document: object, line: text.trim() }
+      : { object, ...written(object, fields) };
+  return { object, ...written(documentOf(object, fields), fields) };
 }
 
 // Cuts a table into records as its characters arrive: RFC 4180, with any line end.
@@ -172,7 +189,7 @@ export class Table {
   }
 }
 
-async function* rows(file, separator, fields, onBytes) {
+async function* rows(file, separator, fields, onBytes, charset) {
   const table = new Table(separator);
   let names = null;
   const take = (records) => {
@@ -193,11 +210,11 @@ async function* rows(file, separator, fields, onBytes) {
       const object = Object.fromEntries(
         names.map((name, at) => [name, cells[at]]).filter(([, cell]) => cell !== ""),
       );
-      found.push({ number, ...written(documentOf(object, fields)) });
+      found.push({ number, object, ...written(documentOf(object, fields), fields) });
     }
     return found;
   };
-  for await (const chunk of chunks(file, onBytes)) {
+  for await (const chunk of chunks(file, onBytes, charset)) {
     const found = take(table.push(chunk));
     if (found.length > 0) yield found;
   }
@@ -205,15 +222,21 @@ async function* rows(file, separator, fields, onBytes) {
 }
 
 // The records of a file, in arrays: `number` is the line, and each has a `document` and its JSON in `line`,
-// or the `header` of an export, or an `error`. Blank lines are left out. `fields` has the names of the fields
-// for text and id.
-export async function* records(file, fields, onBytes) {
+// or the `header` of an export, or an `error`. `object` is what the record had before. Blank lines are left
+// out. `fields` has the names of the fields for text and id, and whether the others become metadata (`rest`);
+// `form` the charset and the delimiter of a table, and whether only the first records are wanted (`isFirst`).
+export async function* records(file, fields, onBytes, { charset, delimiter, isFirst } = {}) {
   const format = formatOf(file.name);
-  if (format !== "jsonl") {
-    yield* rows(file, format === "csv" ? "," : "\t", fields, onBytes);
+  if (format === "parquet") {
+    for await (const some of parquetRows(file, onBytes, isFirst))
+      yield some.map((row) => ({ ...row, ...written(documentOf(row.object, fields), fields) }));
     return;
   }
-  for await (const some of lines(file, onBytes)) {
+  if (format !== "jsonl") {
+    yield* rows(file, delimiter ?? (format === "csv" ? "," : "\t"), fields, onBytes, charset);
+    return;
+  }
+  for await (const some of lines(file, onBytes, charset)) {
     yield some
       .filter(({ text }) => text === null || text.trim() !== "")
       .map(({ number, text }) => ({ number, ...parsed(text && text.replace(/^\ufeff/, ""), fields) }));

@@ -2,31 +2,44 @@
 
 import { load as loadAccess } from "./access.js";
 import { Unreachable, events } from "./api.js";
-import * as calibrate from "./calibrate.js";
-import * as clusters from "./clusters.js";
-import * as collections from "./collections.js";
-import * as compare from "./compare.js";
-import * as find from "./find.js";
 import { show } from "./dom.js";
 import { apply, bind, t } from "./i18n.js";
-import * as importing from "./import.js";
-import * as keys from "./keys.js";
 import { choose, chosenName, load as loadCollections, onPick } from "./pick.js";
 import { address, go, here, onChange, start } from "./route.js";
 import { build } from "./shell.js";
 
-const PAGES = { compare, find, clusters, collections, calibrate, import: importing, keys };
+// The pages, whose modules are read when one is shown first.
+const PAGES = {
+  documents: () => import("./documents.js"),
+  review: () => import("./review.js"),
+  find: () => import("./find.js"),
+  compare: () => import("./compare.js"),
+  clusters: () => import("./clusters.js"),
+  import: () => import("./import.js"),
+  collections: () => import("./collections.js"),
+  calibrate: () => import("./calibrate.js"),
+  keys: () => import("./keys.js"),
+};
 
 apply();
 const frame = build(Object.keys(PAGES));
 const built = {};
+let wantedPage = null;
 
 async function open(page, parameters, payload) {
   if (!(page in PAGES)) return go("compare");
   if (parameters.get("collection")) choose(parameters.get("collection"));
-  const isNew = !(page in built);
-  built[page] ??= PAGES[page].create();
-  if (isNew) frame.main.append(built[page].node);
+  wantedPage = page;
+  if (!(page in built)) {
+    const module = await PAGES[page]();
+    if (!(page in built)) {
+      built[page] = module.create();
+      show(built[page].node, false);
+      frame.main.append(built[page].node);
+    }
+  }
+  // A later choice takes precedence over one whose modules arrived late.
+  if (page !== wantedPage) return;
   Object.entries(built).forEach(([name, one]) => show(one.node, name === page));
   frame.mark(page);
   bind(frame.main, "title", () => {

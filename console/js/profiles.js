@@ -6,6 +6,11 @@ import { has, t } from "./i18n.js";
 
 const shortName = (id) => id.split("@")[0];
 
+// The profiles that are shown first.
+const USUAL = ["copies-128", "copies-64", "short-128", "minhash-copies"];
+const rank = ({ profile }) => USUAL.indexOf(shortName(profile));
+const isUsual = ({ profile }) => USUAL.includes(shortName(profile));
+
 // What a profile is for: in the language of the page if it is built in, else in the words of its definition.
 const about = ({ profile, summary }) => {
   const key = `profile.${shortName(profile)}`;
@@ -46,9 +51,14 @@ export function profileTable(profiles, chosen, choose) {
     );
   };
   const heads = ["profiles.name", "profiles.about", "profiles.bits", "profiles.k"];
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", label: "profiles.title" },
-    h("table", { class: "profiles" }, tableHead(heads, 2), h("tbody", {}, profiles.map(row))),
-  );
+  const table = (some, label) =>
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", label },
+      h("table", { class: "profiles" }, tableHead(heads, 2), h("tbody", {}, some.map(row))),
+    );
+  const first = profiles.filter(isUsual).sort((a, b) => rank(a) - rank(b));
+  const others = profiles.filter((one) => !isUsual(one));
+  const more = h("details", {}, h("summary", { t: "profiles.more" }), table(others, "profiles.more"));
+  return h("div", { class: "stack" }, table(first, "profiles.title"), others.length > 0 && more);
 }

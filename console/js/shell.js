@@ -7,6 +7,7 @@ import { choice, fill, h, notice, say, show, svg } from "./dom.js";
 import { choose as chooseLanguage, current } from "./i18n.js";
 import { choose, chosenName, collections, onPick } from "./pick.js";
 import { address } from "./route.js";
+import { welcome } from "./welcome.js";
 
 const THEME = "lookalike.theme";
 // Milliseconds between two looks at the server, while it answers and while it does not.
@@ -15,6 +16,8 @@ const GONE = 1500;
 
 // The strokes of the icons of the navigation, in a square of 20.
 const ICONS = {
+  documents: "M5 2.5h7l3 3v12H5zM12 2.5v3h3M7.5 9h5M7.5 12h5M7.5 15h3",
+  review: "M3 5l2 2 3-3.5M3 12.5l2 2 3-3.5M11 6h6M11 13.5h6",
   compare: "M3 5h6v10H3zM11 5h6v10h-6z",
   find: "M8.5 3.5a5 5 0 1 0 0 10 5 5 0 0 0 0-10zM12.2 12.2 17 17",
   clusters:
@@ -44,7 +47,7 @@ export function build(pages) {
     event.preventDefault();
     main.focus();
   });
-  document.body.replaceChildren(skip, side, h("div", { class: "body" }, serverState(), main));
+  document.body.replaceChildren(skip, side, h("div", { class: "body" }, serverState(), welcome(), main));
   return {
     main,
     // Marks the link of a page.

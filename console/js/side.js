@@ -1,14 +1,25 @@
-// The input of one side of a comparison, or of a query: a text, an HTML page, a stored document, or a hash. A
-// file can be dropped on it. A large file is kept beside the field, because a field of megabytes is slow.
+// The input of one side of a comparison, or of a query: a text, an HTML page, an image, a stored document, or
+// a hash. A file can be dropped on it. A large file is kept beside the field, because a field of megabytes is
+// slow.
 
 import { button, choice, fill, h, newId, notice, say, show } from "./dom.js";
 import { bytes, utf8Length } from "./format.js";
+import { dataUrl, isImage, preview } from "./image.js";
 
 // Characters up to which the content of a file is put into the field.
 const IN_FIELD = 100000;
 // Bytes of a file from which it is not read: no server takes so large a text.
 const MOST = 64 * 1024 * 1024;
-const KINDS = ["text", "html", "id", "hash"];
+const KINDS = ["text", "html", "image", "id", "hash"];
+
+// The id in an address of a stored document, of the API or of a page; `null` of anything else.
+function addressed(content) {
+  const url = URL.canParse(content.trim()) ? new URL(content.trim()) : null;
+  if (url?.origin !== location.origin) return null;
+  const path = /\/documents\/([^/]+)$/.exec(url.pathname);
+  if (path) return decodeURIComponent(path[1]);
+  return new URLSearchParams(url.hash.split("?")[1]).get("id");
+}
 
 // The input. `title` is the message of its heading.
 export function side(title, { onEnter, onInput = () => {} }) {
@@ -47,6 +58,7 @@ export function side(title, { onEnter, onInput = () => {} }) {
   );
 
   function setKind(wanted) {
+    if (file && Boolean(file.url) !== (wanted === "image")) file = null;
     kind = wanted;
     kinds.set(wanted);
     refresh();
@@ -55,10 +67,12 @@ export function side(title, { onEnter, onInput = () => {} }) {
 
   function refresh() {
     const isLong = kind === "text" || kind === "html";
+    const isPicture = kind === "image";
     show(area, isLong && !file);
-    show(line, !isLong);
-    show(chip, isLong && Boolean(file));
-    show(open, isLong && !file);
+    show(line, !isLong && !isPicture);
+    show(chip, (isLong || isPicture) && Boolean(file));
+    show(open, (isLong || isPicture) && !file);
+    if (isPicture) return say(count, file ? null : "image.open");
     line.placeholder = kind === "hash" ? "f776119227163845" : "article-1";
     const length = file ? file.text.length : area.value.length;
     const size = () => bytes(utf8Length(file ? file.text : area.value));
@@ -68,10 +82,19 @@ export function side(title, { onEnter, onInput = () => {} }) {
   function set(wanted, value) {
     file = null;
     fill(failure);
+    if (wanted === "image") return setImage("", value);
     if (wanted === "text" || wanted === "html") area.value = value;
     else line.value = value;
     setKind(wanted);
   }
+
+  function setImage(name, url) {
+    file = url ? { name, url } : null;
+    if (file) fill(chip, preview(url, title), h("strong", {}, name), removal());
+    setKind("image");
+  }
+
+  const removal = () => button("side.remove", () => set("text", ""), { class: "quiet" });
 
   async function read(dropped) {
     fill(failure);
@@ -82,6 +105,7 @@ export function side(title, { onEnter, onInput = () => {} }) {
       );
       return;
     }
+    if (isImage(dropped)) return setImage(dropped.name, await dataUrl(dropped));
     const text = await dropped.text();
     const isPage = /\.html?$/i.test(dropped.name) || dropped.type === "text/html";
     if (text.length <= IN_FIELD) {
@@ -94,12 +118,20 @@ export function side(title, { onEnter, onInput = () => {} }) {
       chip,
       h("strong", {}, dropped.name),
       h("p", { class: "clip" }, head),
-      button("side.remove", () => set("text", ""), { class: "quiet" }),
+      removal(),
     );
     setKind(isPage ? "html" : "text");
   }
 
+  // Takes a text, which may be the address of a stored document.
+  function take(text) {
+    const id = addressed(text);
+    if (id === null) set("text", text);
+    else set("id", id);
+  }
+
   area.addEventListener("input", () => {
+    if (addressed(area.value) !== null) return take(area.value);
     refresh();
     onInput();
   });
@@ -117,7 +149,7 @@ export function side(title, { onEnter, onInput = () => {} }) {
     event.preventDefault();
     node.classList.remove("over");
     if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]);
-    else set("text", event.dataTransfer.getData("text/plain"));
+    else take(event.dataTransfer.getData("text/plain"));
   });
   node.addEventListener("keydown", (event) => {
     const isSend = event.key === "Enter" && (event.ctrlKey || event.metaKey || event.target === line);
@@ -132,9 +164,11 @@ export function side(title, { onEnter, onInput = () => {} }) {
     set,
     // The kind and the content; `null` if it is empty.
     value() {
+      if (kind === "image") return file && { kind, content: file.url };
       const isLong = kind === "text" || kind === "html";
       const content = isLong ? (file ? file.text : area.value) : line.value.trim();
-      return content === "" ? null : { kind, content };
+      if (content === "") return null;
+      return { kind, content: kind === "id" ? (addressed(content) ?? content) : content };
     },
     focus: () => (kind === "text" || kind === "html" ? area : line).focus(),
   };

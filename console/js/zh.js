@@ -1,4 +1,5 @@
-// The texts of the console in Chinese. `en.js` has the same keys.
+// The texts of the console in Chinese. `en.js` has the same keys; `zh-work.js` has those of the pages on
+// which documents are worked on.
 
 export const zh = {
   "nav.label": "页面",
@@ -117,7 +118,9 @@ export const zh = {
   "diff.open": "显示 {n} 个未改动的字符",
   "diff.close": "隐藏 {n} 个未改动的字符",
   "diff.all": "全部显示",
-  "diff.unknown": "并非两侧都有文本。",
+  "diff.unknown":
+    "有一侧没有文本：它是哈希，或所在集合不保留文本。" +
+    "请在“集合”页设置保留文本，再重新存入。",
   "passages.title": "共有段落",
   "passages.count": "A 中有 {n} 个段落见于 B。数字是从开头算起的字符位置。",
   "passages.none": "两段文本没有共有的段落（至少 40 个字母或 20 个汉字）。",
@@ -142,8 +145,9 @@ export const zh = {
   "find.compare.with": "与 {id} 比较",
   "find.status.short": "文本过短：改动一个词的副本只有 {share} 的概率被找到。",
   "find.status.empty": "文本没有特征，无法查找。",
-  "find.passages": "含有共同段落的文档",
-  "find.passages.count": "有 {n} 个文档包含查询的一部分，或被查询包含。",
+  "find.part": "部分相同",
+  "find.notexts": "该集合不保留文本，因此结果只有编号，没有开头和差异。",
+  "find.notexts.link": "今后保留文本",
   "find.passages.short": "文本过短，无法按段落查找。",
   "find.shares": "查询的 {query} 见于该文档，该文档的 {document} 见于查询",
   "plan.title": "结果是如何找到的",
@@ -181,7 +185,7 @@ export const zh = {
   "clusters.newest": "从新到旧",
   "clusters.least": "文档数至少",
   "clusters.representative": "代表文档",
-  "clusters.id": "编号",
+  "clusters.headline": "标题",
   "clusters.documents": "文档数",
   "clusters.none": "没有这么大的聚类。",
   "clusters.building": "正在建立聚类。",
@@ -189,10 +193,10 @@ export const zh = {
   "clusters.keep": "保留规则",
   "clusters.k": "最大距离",
   "clusters.state": "状态",
-  "clusters.pending": "还剩 {n} 项任务",
+  "clusters.pending": "正在比较：已完成 {n}，共 {all}",
   "clusters.decided": "已确定",
   "clusters.more": "更多聚类",
-  "clusters.of": "聚类 {id} 有 {n} 个文档；下面是其成员，优先者在前",
+  "clusters.of": "这个聚类有 {n} 个文档；下面是其成员，优先者在前",
   "clusters.changing": "还有任务可能改变这个聚类。",
   "clusters.alone": "没有其他文档。",
   "clusters.diff": "差异",
@@ -235,7 +239,7 @@ export const zh = {
   "collections.budget": "上限 {size}",
   "collections.k": "k",
   "collections.threshold": "相似度 {share}",
-  "collections.text": "保存文本",
+  "collections.text": "保存文本或缩略图",
   "collections.passages": "保存段落",
   "collections.yes": "是",
   "collections.no": "否",
@@ -274,7 +278,7 @@ export const zh = {
   "make.expiry.note": "例如 36h 或 30d；留空为永久",
   "make.text": "保存文本",
   "make.passages": "保存段落，以便查找部分文本",
-  "make.profile": "配置（以后不能更改）",
+  "make.profile": "配置",
   "make.run": "创建集合",
   "make.done": "集合 {name} 已创建。",
   "profiles.title": "配置",
@@ -298,10 +302,14 @@ export const zh = {
   "profile.shingle-md5-128": "相邻三个字符与 MD5：其他程序容易生成的指纹。",
   "profile.minhash": "新闻网站的经典 MinHash，相似度阈值 0.8。",
   "profile.minhash-copies": "任何语言的副本，相似度数值有明确含义。",
+  "profile.noisy": "含有错字的副本（扫描、打字），供 dedupe 命令使用。不用于集合。",
   "profile.minhash-code": "经过伪装的源代码副本。不适合普通文章。",
   "profile.longest-sentences": "被删减或调整顺序的转载：最长的三个句子。",
-  "profile.longest-sentences-md5": "最长的三个句子合成一个哈希：要么相同，要么不同。",
+  "profile.longest-sentences-md5":
+    "最长的三个句子合成一个哈希：要么相同，要么不同。",
   "profile.python-simhash": "与 Python 包 simhash 相同的指纹，用于对照。",
+  "profile.pdq": "图像：PDQ。可找出经过压缩、缩放或调色的副本。",
+  "profile.phash-64": "图像：内存为 pdq 的四分之一，误报更多。",
   "profile.hashes-64": "自备的 64 位哈希，例如图像哈希。不接受文本。",
   "profile.hashes-128": "自备的 128 位哈希。不接受文本。",
   "profile.hashes-256": "自备的 256 位哈希，例如图像的 PDQ。不接受文本。",
@@ -360,7 +368,8 @@ export const zh = {
   "calibrate.move": "移动 k",
   "calibrate.apply": "在 {name} 中使用 k = {k}",
   "calibrate.applied": "{name} 现在使用 k = {k}。",
-  "calibrate.other": "该集合的配置不同且不能更改：要使用 {profile}，请新建集合。",
+  "calibrate.other":
+    "集合使用其他配置。按钮会用 {profile} 从保存的文本重新生成指纹。",
   "calibrate.costs":
     "单核每秒处理 {speed} 文本；每个文档的索引占 {memory} 字节；{short} 段" +
     "文本过短，不可靠。",
@@ -368,8 +377,8 @@ export const zh = {
   "import.intro": "保存文件中的文档。无论文件多大，都分块读取和发送。",
   "import.drop": "将文件拖到这里，或点击选择",
   "import.formats":
-    ".jsonl、.csv、.tsv，以及它们的 .gz。服务器不认识的字段会成为元数据" +
-    "。",
+    ".jsonl、.csv、.tsv（也可以是 .gz），以及 .parquet；图片集合也可以直接放入图片。" +
+    "服务器不认识的字段会成为元数据。",
   "import.picked": "{name} · {format} · {size}",
   "import.text": "文本字段",
   "import.id": "id 字段",
@@ -469,4 +478,18 @@ export const zh = {
   "span.min": "{n} 分钟",
   "span.h": "{n} 小时",
   "span.d": "{n} 天",
+  "nav.documents": "文档",
+  "nav.review": "审核",
+  "import.refused": "保存未接受的行",
+  "import.error.text": "字段“{name}”为空或不存在，而文档需要正文",
+  "profiles.more": "更多配置",
+  "calibrate.plain":
+    "k = {k} 时，找到的 100 篇中有 {right} 篇是重复，100 篇重复中能找到 {foun" +
+    "d} 篇。",
+  "calibrate.reindex": "用 {profile}、k = {k} 重新生成指纹",
+  "calibrate.next":
+    "误报太多时：减小 k，或在“查找”中检查文本（最低相似度）。",
+  "calibrate.similarity.try": "在“查找”中试用最低相似度",
+  "find.least": "文本的最低相似度",
+  "find.least.note": "0 到 1；留空则不检查",
 };

@@ -9,7 +9,8 @@
 
 `fingerprint` makes hashes of texts and `Index` finds near ones. `dedupe` removes near-duplicates of a list, a
 frame or a data set, and `NearMap` refuses those of texts that arrive one after the other. `compare` says why
-two texts match. `Client` asks a server. Results are those of the server and of the command, bit for bit.
+two texts match. All of them take images, too, with the profiles "pdq" and "phash-64". `Client` asks a
+server. Results are those of the server and of the command, bit for bit.
 """
 
 from ._async_client import AsyncClient
@@ -30,6 +31,7 @@ from ._dedupe import Deduplicated, dedupe
 from ._lookalike import (
     Comparison,
     Hashes,
+    ImageComparison,
     Index,
     Near,
     NearMap,
@@ -51,6 +53,7 @@ __all__ = [
     "FilesDeduplicated",
     "Forbidden",
     "Hashes",
+    "ImageComparison",
     "Index",
     "InvalidRequest",
     "Near",

@@ -126,7 +126,7 @@ class AsyncClient:
         self,
         documents: Iterable[Mapping[str, Any]],
         *,
-        on_duplicate: Literal["insert", "skip"] | None = None,
+        on_duplicate: Literal["store", "link", "skip", "replace"] | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
         """Stores documents as `Client.add_many`, and gives the answer to each: iterate with `async for`.
 

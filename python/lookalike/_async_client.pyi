@@ -24,13 +24,13 @@ class AsyncClient:
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expires_in: str | None = None,
-        on_duplicate: Literal["insert", "skip"] | None = None,
+        on_duplicate: Literal["store", "link", "skip", "replace"] | None = None,
     ) -> dict[str, Any]: ...
     def add_many(
         self,
         documents: Iterable[Mapping[str, Any]],
         *,
-        on_duplicate: Literal["insert", "skip"] | None = None,
+        on_duplicate: Literal["store", "link", "skip", "replace"] | None = None,
     ) -> AsyncIterator[dict[str, Any]]: ...
     async def similar(
         self,

@@ -161,7 +161,7 @@ class Client:
         id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expires_in: str | None = None,
-        on_duplicate: Literal["insert", "skip"] | None = None,
+        on_duplicate: Literal["store", "link", "skip", "replace"] | None = None,
     ) -> _Json:
         """Stores a document: a text, or a hash made elsewhere. Returns its id, hash, outcome and near ones.
 
@@ -180,7 +180,7 @@ class Client:
         self,
         documents: Iterable[Mapping[str, Any]],
         *,
-        on_duplicate: Literal["insert", "skip"] | None = None,
+        on_duplicate: Literal["store", "link", "skip", "replace"] | None = None,
     ) -> Iterator[_Json]:
         """Stores documents, 500 at a time, and gives the answer to each, with its `index`.
 

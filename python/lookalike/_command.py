@@ -128,6 +128,8 @@ def dedupe_files(
     id_field: str | None = None,
     hash_field: str | None = None,
     hash_format: str | None = None,
+    image_field: str | None = None,
+    min_quality: int | None = None,
     html: bool = False,
     page: Literal["main", "visible"] | None = None,
     skip_invalid: bool = False,

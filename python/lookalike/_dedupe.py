@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from . import _frames
-from ._lookalike import Weights, decide
+from ._lookalike import Weights, decide, profiles
 
 K = TypeVar("K")
 D = TypeVar("D")
@@ -88,9 +88,30 @@ def dedupe(
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
+    min_quality: int = ...,
     threads: int | None = ...,
     progress: bool = ...,
 ) -> Deduplicated[list[str], list[dict[str, Any]]]: ...
+
+
+@overload
+def dedupe(
+    data: list[F],
+    *,
+    text: str = ...,
+    id: str | None = ...,
+    keep: str = ...,
+    profile: str,
+    k: int | None = ...,
+    threshold: float | None = ...,
+    check: float | None = ...,
+    weights: str | PathLike[str] | None = ...,
+    clusters: Literal["greedy", "linked"] = ...,
+    contained: bool = ...,
+    min_quality: int = ...,
+    threads: int | None = ...,
+    progress: bool = ...,
+) -> Deduplicated[list[F], list[dict[str, Any]]]: ...
 
 
 @overload
@@ -107,6 +128,7 @@ def dedupe(
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
+    min_quality: int = ...,
     threads: int | None = ...,
     progress: bool = ...,
 ) -> Deduplicated[list[F], list[F]]: ...
@@ -126,6 +148,7 @@ def dedupe(
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
+    min_quality: int = ...,
     threads: int | None = ...,
     progress: bool = ...,
 ) -> Deduplicated[F, F]: ...
@@ -144,6 +167,7 @@ def dedupe(
     weights: str | PathLike[str] | None = None,
     clusters: Literal["greedy", "linked"] = "greedy",
     contained: bool = True,
+    min_quality: int = 50,
     threads: int | None = None,
     progress: bool = False,
 ) -> Deduplicated[Any, Any]:
@@ -165,6 +189,10 @@ def dedupe(
       `save_weights`. By default they are learned if at least 100 different texts teach them.
     - `clusters`: "greedy" (each dropped text is near the kept one) or "linked" (a chain of near texts is one
       group).
+    - With a profile of images, "pdq" or "phash-64", the column of `text`, by default "image", has the bytes
+      of image files, images of Pillow, or structs with the field "bytes" of data sets of Hugging Face; and a
+      list has bytes or images. Those of a quality below `min_quality` are kept, and near nothing: flat images
+      have near hashes. `contained` is left out.
     - `contained=False` leaves out that column: it reads the features of dropped texts again.
     - `threads` changes no result; None is one for each processor. `progress` shows a bar, which needs tqdm.
 
@@ -183,6 +211,9 @@ def dedupe(
     (['b', 'c'], ['a'], ['c'], [1.0])
     """
     batches, together = _frames.batches_of(data)
+    takes_images = any(own.takes_images and profile in (own.id, own.name) for own in profiles())
+    if takes_images and text == "text":
+        text = "image"
     columns = [batch.texts(text) for batch in batches]
     ids = _ids(batches, id)
     lengths = [batch.length for batch in batches]
@@ -199,6 +230,7 @@ def dedupe(
             weights=None if weights is None else fspath(weights),
             clusters=clusters,
             contained=contained,
+            min_quality=min_quality,
             threads=threads,
             progress=advance,
         )
@@ -210,7 +242,7 @@ def dedupe(
         "similarity": decisions.similarity or [None] * len(dropped_rows),
         "exact": decisions.exact,
     }
-    if contained:
+    if contained and not takes_images:
         added["contained"] = decisions.contained or []
     kept: list[Any] = []
     dropped: list[Any] = []

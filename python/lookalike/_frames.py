@@ -56,10 +56,10 @@ class Frame(Protocol):
 
 
 class Strings:
-    """A list of str."""
+    """A list of str, or of images."""
 
     def __init__(self, data: Any) -> None:
-        self._data: list[str] = data
+        self._data: list[Any] = data
         self.length = len(data)
         self.names: list[str] = []
 
@@ -75,8 +75,9 @@ class Strings:
     def dropped(self, rows: list[int], added: Added, first: int) -> Any:
         names = list(added.columns)
         told = zip(rows, *added.columns.values(), strict=True)
+        own = "text" if all(isinstance(self._data[row], str) for row in rows) else "image"
         return [
-            {"row": first + row, "text": self._data[row], **dict(zip(names, values, strict=True))}
+            {"row": first + row, own: self._data[row], **dict(zip(names, values, strict=True))}
             for row, *values in told
         ]
 

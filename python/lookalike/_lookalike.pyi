@@ -12,7 +12,17 @@ class _ArrowArray(Protocol):
 class _ArrowStream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any | None = None) -> object: ...
 
-_Texts: TypeAlias = Iterable[str] | _ArrowArray | _ArrowStream
+class _Pillow(Protocol):
+    """An image of Pillow."""
+
+    @property
+    def mode(self) -> str: ...
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+_Image: TypeAlias = bytes | _Pillow
+_Images: TypeAlias = Iterable[_Image | dict[str, Any]]
+_Texts: TypeAlias = Iterable[str] | _Images | _ArrowArray | _ArrowStream
 _One: TypeAlias = int | str | bytes
 _Many: TypeAlias = Iterable[_One] | Buffer | _ArrowArray | _ArrowStream
 _Path: TypeAlias = str | PathLike[str]
@@ -20,15 +30,27 @@ _Path: TypeAlias = str | PathLike[str]
 # One text is a str, which is also an iterable of str: the first overload that fits is taken.
 @overload
 def fingerprint(  # pyright: ignore[reportOverlappingOverload]
-    texts: str, *, profile: str = "copies-128", form: Literal["int"] = "int", threads: int | None = None
+    texts: str | _Image,
+    *,
+    profile: str = "copies-128",
+    form: Literal["int"] = "int",
+    threads: int | None = None,
 ) -> int: ...
 @overload
 def fingerprint(  # pyright: ignore[reportOverlappingOverload]
-    texts: str, *, profile: str = "copies-128", form: Literal["hex"], threads: int | None = None
+    texts: str | _Image,
+    *,
+    profile: str = "copies-128",
+    form: Literal["hex"],
+    threads: int | None = None,
 ) -> str: ...
 @overload
 def fingerprint(  # pyright: ignore[reportOverlappingOverload]
-    texts: str, *, profile: str = "copies-128", form: Literal["bytes"], threads: int | None = None
+    texts: str | _Image,
+    *,
+    profile: str = "copies-128",
+    form: Literal["bytes"],
+    threads: int | None = None,
 ) -> bytes: ...
 @overload
 def fingerprint(
@@ -51,7 +73,10 @@ def fingerprint(
     texts: _Texts, *, profile: str = "copies-128", form: Literal["numpy"], threads: int | None = None
 ) -> Any: ...
 def profiles() -> list[Profile]: ...
+@overload
 def compare(a: str, b: str, *, profile: str = "copies-128", k: int | None = None) -> Comparison: ...
+@overload
+def compare(a: _Image, b: _Image, *, profile: str, k: int | None = None) -> ImageComparison: ...
 
 @final
 class Profile:
@@ -69,6 +94,8 @@ class Profile:
     def threshold(self) -> float | None: ...
     @property
     def takes_texts(self) -> bool: ...
+    @property
+    def takes_images(self) -> bool: ...
     @property
     def summary(self) -> str: ...
 
@@ -131,8 +158,8 @@ class NearMap:
     def profile(self) -> str: ...
     @property
     def k(self) -> int | None: ...
-    def insert_if_novel(self, id: str, text: str) -> Near | None: ...
-    def find(self, text: str, k: int | None = None) -> list[Near]: ...
+    def insert_if_novel(self, id: str, text: str | _Image) -> Near | None: ...
+    def find(self, text: str | _Image, k: int | None = None) -> list[Near]: ...
     def remove(self, id: str) -> bool: ...
     def save(self, path: _Path) -> None: ...
     @classmethod
@@ -166,6 +193,23 @@ class Comparison:
     def differing(self) -> list[tuple[str, float, float]]: ...
     @property
     def changes(self) -> list[tuple[Literal["equal", "removed", "added"], str]]: ...
+
+@final
+class ImageComparison:
+    @property
+    def profile(self) -> str: ...
+    @property
+    def hashes(self) -> tuple[int, int]: ...
+    @property
+    def quality(self) -> tuple[int, int]: ...
+    @property
+    def distance(self) -> int: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def match(self) -> bool: ...
+    @property
+    def bits(self) -> list[int]: ...
 
 @final
 class Decisions:
@@ -268,6 +312,7 @@ def decide(
     weights: str | None,
     clusters: str,
     contained: bool,
+    min_quality: int,
     threads: int | None,
     progress: Callable[[int], object] | None,
 ) -> Decisions: ...

@@ -1,9 +1,11 @@
 //! `lookalike.compare`.
 
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 
 use super::arguments::{profile, radius, wrong};
 use super::hashes::number;
+use super::image_comparison::ImageComparison;
 use lookalike_hash::Hash;
 use lookalike_text::fingerprint::{FeatureComparison, Status, check_takes_texts};
 use lookalike_text::{Change, word_diff};
@@ -59,6 +61,8 @@ impl Comparison {
 
 /// Compares two texts, and says why they match or do not.
 ///
+/// With a profile of images, `a` and `b` are images, and the answer is an `ImageComparison`.
+///
 /// `k` is the largest distance of matching texts, by default the smaller one of those of both texts. A
 /// comparison looks at every feature of both texts, which takes a hundred times as long as a fingerprint.
 ///
@@ -72,13 +76,18 @@ impl Comparison {
 #[pyo3(signature = (a, b, *, profile="copies-128", k=None))]
 pub(crate) fn compare(
     py: Python<'_>,
-    a: &str,
-    b: &str,
+    a: &Bound<'_, PyAny>,
+    b: &Bound<'_, PyAny>,
     profile: &str,
     k: Option<u32>,
-) -> PyResult<Comparison> {
+) -> PyResult<Py<PyAny>> {
     let profile = self::profile(profile)?;
+    if profile.takes_images() {
+        return Ok(Py::new(py, ImageComparison::of(py, [a, b], profile, k)?)?.into_any());
+    }
     check_takes_texts(profile).map_err(|why| wrong("profile", why))?;
+    let [a, b]: [PyBackedStr; 2] = [a.extract()?, b.extract()?];
+    let (a, b) = (&*a, &*b);
     let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
     let k = k.map(|k| radius(k, most)).transpose()?;
     let ([of_a, of_b], features, changes) = py.detach(|| {
@@ -100,7 +109,7 @@ pub(crate) fn compare(
         Change::Removed(words) => ("removed", words),
         Change::Added(words) => ("added", words),
     };
-    Ok(Comparison {
+    let made = Comparison {
         profile: profile.id().to_string(),
         hashes: (number(py, one)?, number(py, other)?),
         distance,
@@ -113,5 +122,6 @@ pub(crate) fn compare(
         distinct: features.distinct,
         differing: differing.collect(),
         changes: changes.into_iter().map(change).collect(),
-    })
+    };
+    Ok(Py::new(py, made)?.into_any())
 }

@@ -10,10 +10,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::arguments::{profile, threads, wrong};
+use super::images;
 use super::texts::Texts;
 use super::work::interruptible;
 use lookalike_dedupe::{
-    DedupeError, Deduped, Groups, Keep, Options, Radius, RadiusError, Watch, Weights, dedupe,
+    DedupeError, Deduped, Groups, Hashed, Keep, Options, Radius, RadiusError, Watch, Weights, dedupe,
+    dedupe_hashes,
 };
 use lookalike_hash::KeepRule;
 use lookalike_text::features::Frequencies;
@@ -101,8 +103,8 @@ impl Learned {
 /// of the keep rule.
 #[pyfunction]
 #[pyo3(signature = (
-    columns, values, *, argument, keep, profile, k, threshold, check, weights, clusters, contained, threads,
-    progress
+    columns, values, *, argument, keep, profile, k, threshold, check, weights, clusters, contained,
+    min_quality, threads, progress
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of lookalike.dedupe")]
 pub(crate) fn decide(
@@ -118,6 +120,7 @@ pub(crate) fn decide(
     weights: Option<&str>,
     clusters: &str,
     contained: bool,
+    min_quality: u8,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Decisions> {
@@ -132,6 +135,24 @@ pub(crate) fn decide(
         is_contained_told: contained,
         threads: self::threads(threads)?,
     };
+    if options.profile.takes_images() {
+        let refused = [("check", check.is_some()), ("weights", weights.is_some())];
+        if let Some((name, _)) = refused.iter().find(|(_, is_given)| *is_given) {
+            return Err(wrong(name, "it is for texts, and the profile takes images"));
+        }
+        if rule == Keep::By(KeepRule::Longest) {
+            return Err(wrong("keep", "\"longest\" is for texts, and the profile takes images"));
+        }
+        let made = images::many(argument, &columns, options.profile, options.threads, progress.as_ref())?;
+        let keys = keys(&rule, keep, values.as_deref(), &vec![""; made.len()])?;
+        let of = |made: images::Made| {
+            let is_compared = made.quality >= min_quality;
+            Hashed { hash: made.hash, is_compared, digest: made.digest }
+        };
+        let all: Vec<Hashed> = made.into_iter().map(of).collect();
+        let result = py.detach(|| dedupe_hashes(&all, &keys, &options));
+        return decisions(py, result.map_err(|error| self::refused(&error))?);
+    }
     let held: Vec<Texts<'_>> =
         columns.iter().map(|column| Texts::of(argument, column)).collect::<PyResult<_>>()?;
     let mut texts = Vec::new();

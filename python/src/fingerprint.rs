@@ -5,6 +5,7 @@ use pyo3::types::PyString;
 
 use super::arguments::{profile, threads, wrong};
 use super::hashes::Form;
+use super::images;
 use super::texts::Texts;
 use super::work::interruptible;
 use lookalike_dedupe::{Watch, in_parallel};
@@ -22,6 +23,10 @@ use lookalike_text::fingerprint::check_takes_texts;
 /// - "bytes": 8 or 16 bytes, the most significant first.
 /// - "numpy": uint64 of shape (n,) for 64 bits, else uint8 of shape (n, bits / 8).
 /// - "arrow": `Hashes`, an Arrow array of fixed-size binary values.
+///
+/// With a profile of images, "pdq" or "phash-64", `texts` is an image or many: the bytes of a JPEG, PNG, WebP
+/// or GIF file or an image of Pillow, a list of them, or a column of bytes, also in structs with a field
+/// "bytes" as data sets of Hugging Face have them.
 ///
 /// Of a profile that makes signatures, such as "minhash", the hash is the name of the signature: equal for
 /// equal signatures, and otherwise no measure of nearness. Texts without words all have one hash, which is 0
@@ -47,6 +52,13 @@ pub(crate) fn fingerprint(
     threads: Option<usize>,
 ) -> PyResult<Py<PyAny>> {
     let (profile, form, threads) = (self::profile(profile)?, Form::named(form)?, self::threads(threads)?);
+    if profile.takes_images() {
+        if images::is_one(texts) {
+            return form.one(py, images::one("texts", texts, profile)?.hash);
+        }
+        let made = images::many("texts", std::slice::from_ref(texts), profile, threads, None)?;
+        return form.many(py, profile.width(), &made.iter().map(|made| made.hash).collect::<Vec<_>>());
+    }
     check_takes_texts(profile).map_err(|why| wrong("profile", why))?;
     if let Ok(text) = texts.cast::<PyString>() {
         let text = text.to_str()?;

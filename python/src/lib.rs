@@ -18,6 +18,8 @@ mod compare;
 mod dedupe;
 mod fingerprint;
 mod hashes;
+mod image_comparison;
+mod images;
 mod index;
 mod kernel;
 mod near_map;
@@ -38,6 +40,8 @@ mod _lookalike {
     use super::fingerprint::fingerprint;
     #[pymodule_export]
     use super::hashes::Hashes;
+    #[pymodule_export]
+    use super::image_comparison::ImageComparison;
     #[pymodule_export]
     use super::index::Index;
     #[pymodule_export]

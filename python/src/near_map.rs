@@ -7,10 +7,13 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyType};
 
 use super::arguments::{profile, wrong};
+use super::images;
 use lookalike_dedupe::{Near as Nearest, NearMap as Map, NearMapError};
+use lookalike_text::fingerprint::Fingerprint;
 
 /// A stored text that is near another one.
 ///
@@ -57,6 +60,9 @@ impl From<Nearest<String>> for Near {
 
 /// Texts under ids, of which near-duplicates are refused: texts in, ids out.
 ///
+/// With a profile of images, `text` is the bytes of an image file or an image of Pillow. One of a quality
+/// below 50 is near nothing: flat images have near hashes although they are unlike.
+///
 /// `profile` compares the texts, and `k` is the largest distance of near ones; by default that of the
 /// profile, which for "short-128" depends on the text. It holds 100 bytes for each text with hashes, and
 /// some 500 with signatures. Several threads may use it at the same time.
@@ -76,7 +82,22 @@ impl From<Nearest<String>> for Near {
 #[pyclass(frozen, module = "lookalike")]
 pub(crate) struct NearMap(RwLock<Map<String>>);
 
+/// What is stored or sought.
+enum Content {
+    Text(PyBackedStr),
+    Image(Fingerprint),
+}
+
 impl NearMap {
+    /// A text, or an image if the profile takes images.
+    fn content(&self, text: &Bound<'_, PyAny>) -> PyResult<Content> {
+        let profile = self.read().profile();
+        if profile.takes_images() {
+            return Ok(Content::Image(images::one("text", text, profile)?.fingerprint(profile)));
+        }
+        Ok(Content::Text(text.extract()?))
+    }
+
     /// The map, read. Work with it is done without Python's lock, so that threads wait for each other only
     /// here.
     fn read(&self) -> RwLockReadGuard<'_, Map<String>> {
@@ -90,7 +111,7 @@ impl NearMap {
 
 fn refused(error: &NearMapError) -> PyErr {
     let argument = match error {
-        NearMapError::TakesNoTexts(_) => "profile",
+        NearMapError::TakesNoTexts(_) | NearMapError::Aligns { .. } => "profile",
         NearMapError::Radius(_) => "k",
         NearMapError::Taken => "id",
     };
@@ -128,8 +149,11 @@ impl NearMap {
     /// >>> near.insert_if_novel("a", "Please call me back before noon")
     /// >>> near.insert_if_novel("b", "Please call me back before noon!").id
     /// 'a'
-    fn insert_if_novel(&self, py: Python<'_>, id: String, text: &str) -> PyResult<Option<Near>> {
-        let near = py.detach(|| self.write().insert_if_novel(id, text, ()));
+    fn insert_if_novel(&self, py: Python<'_>, id: String, text: &Bound<'_, PyAny>) -> PyResult<Option<Near>> {
+        let near = match self.content(text)? {
+            Content::Text(text) => py.detach(|| self.write().insert_if_novel(id, &text, ())),
+            Content::Image(made) => py.detach(|| self.write().insert_image_if_novel(id, made, ())),
+        };
         Ok(near.map_err(|error| refused(&error))?.map(Near::from))
     }
 
@@ -143,9 +167,12 @@ impl NearMap {
     /// >>> near.find("please call me back before NOON")
     /// [Near(id="a", distance=0)]
     #[pyo3(signature = (text, k=None))]
-    fn find(&self, py: Python<'_>, text: &str, k: Option<u32>) -> PyResult<Vec<Near>> {
-        let found = py.detach(|| self.read().find(text, k)).map_err(|error| refused(&error))?;
-        Ok(found.into_iter().map(Near::from).collect())
+    fn find(&self, py: Python<'_>, text: &Bound<'_, PyAny>, k: Option<u32>) -> PyResult<Vec<Near>> {
+        let found = match self.content(text)? {
+            Content::Text(text) => py.detach(|| self.read().find(&text, k)),
+            Content::Image(made) => py.detach(|| self.read().find_image(made, k)),
+        };
+        Ok(found.map_err(|error| refused(&error))?.into_iter().map(Near::from).collect())
     }
 
     /// Removes a text, and returns whether it was stored.

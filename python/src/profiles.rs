@@ -60,6 +60,12 @@ impl Profile {
         self.0.takes_texts()
     }
 
+    /// Whether it makes hashes of images.
+    #[getter]
+    fn takes_images(&self) -> bool {
+        self.0.takes_images()
+    }
+
     /// Its purpose, in a few sentences.
     #[getter]
     fn summary(&self) -> &str {

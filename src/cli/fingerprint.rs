@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 
 use super::Failure;
-use lookalike_files::{Format, doubts, is_tar, unpacked, wrong};
+use lookalike_files::{Format, doubts, is_archive, unpacked, wrong};
 use lookalike_hash::HashForm;
 use lookalike_http::CharsetOut;
 use lookalike_text::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
@@ -17,7 +17,8 @@ use lookalike_wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {
-    /// Files with one text each; .gz and .zst are decompressed; - is standard input
+    /// Files with one text each; .gz and .zst are decompressed; - is standard input. With a profile of
+    /// images: images, and folders of them
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Profile, with or without version
@@ -63,6 +64,9 @@ impl From<OfPage> for PageText {
 
 pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
     let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
+    if profile.takes_images() {
+        return super::images::run(profile, &arguments.files, arguments.hash_format, arguments.json);
+    }
     check_takes_texts(profile).map_err(Failure::new)?;
     let mut failed = 0;
     for file in &arguments.files {
@@ -96,7 +100,10 @@ pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profil
 
 fn read(file: &Path, charset: Option<&str>, is_page: bool) -> io::Result<(String, CharsetOf)> {
     let format = Format::named(file).filter(|format| *format != Format::Text);
-    if format.is_some() || is_tar(file) {
+    if format == Some(Format::Image) {
+        return Err(wrong("it is an image: --profile pdq makes hashes of images"));
+    }
+    if format.is_some() || is_archive(file) {
         return Err(wrong(of_many(file, format)));
     }
     let mut bytes = Vec::new();
@@ -112,7 +119,7 @@ fn of_many(file: &Path, format: Option<Format>) -> String {
         Some(Format::Jsonl) => format!("; {piped}: head -1 {name} | jq -r .text | lookalike fingerprint -"),
         _ => format!("; {piped}"),
     };
-    let copied = if is_tar(file) {
+    let copied = if is_archive(file) {
         String::new()
     } else {
         format!(", `lookalike dedupe {name} -o FOLDER` copies it without near-duplicates")

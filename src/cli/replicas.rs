@@ -15,7 +15,7 @@ pub(super) struct ReplicasArguments {
 
 #[derive(Debug, Subcommand)]
 enum ReplicasCommand {
-    /// Print the replicas, how far each is, and the state of its log.
+    /// Print the replicas, how far each is, and where the log ends.
     Status(StatusArguments),
 }
 
@@ -30,29 +30,11 @@ struct StatusArguments {
 
 #[derive(Deserialize)]
 struct State {
-    prefix: String,
+    url: String,
     server: String,
     end: Option<u64>,
     trouble: Option<String>,
-    log: Option<Log>,
     servers: Vec<Member>,
-}
-
-#[derive(Deserialize)]
-struct Log {
-    bytes: u64,
-    bytes_in_use: u64,
-    quota_bytes: u64,
-    alarms: Vec<String>,
-    endpoints: Vec<Endpoint>,
-}
-
-#[derive(Deserialize)]
-struct Endpoint {
-    url: String,
-    version: Option<String>,
-    is_leader: bool,
-    error: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +66,7 @@ pub(super) async fn run(arguments: ReplicasArguments) -> Result<(), Failure> {
 
 fn print(state: &State) {
     let end = state.end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
-    println!("replicas {}, asked {}; the log ends at {end}", state.prefix, state.server);
+    println!("replicas {}, asked {}; the log ends at {end}", state.url, state.server);
     if let Some(trouble) = &state.trouble {
         println!("trouble: {trouble}");
     }
@@ -100,22 +82,6 @@ fn print(state: &State) {
         };
         let (position, behind) = (position.to_string(), format!("{behind_ms} ms"));
         [name.clone(), position, lag, behind, data, version.clone(), address.clone()]
-    }));
-    print_table(&rows);
-    let Some(log) = &state.log else { return };
-    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    println!(
-        "etcd: {:.1} MiB of {:.0} MiB, {:.1} MiB in use{}",
-        mib(log.bytes),
-        mib(log.quota_bytes),
-        mib(log.bytes_in_use),
-        log.alarms.iter().map(|alarm| format!(", alarm {alarm}")).collect::<String>()
-    );
-    let mut rows = vec![["etcd", "version", "state"].map(str::to_owned)];
-    rows.extend(log.endpoints.iter().map(|endpoint| {
-        let version = endpoint.version.clone().unwrap_or_else(|| "-".to_owned());
-        let role = if endpoint.is_leader { "leader" } else { "follower" };
-        [endpoint.url.clone(), version, endpoint.error.clone().unwrap_or_else(|| role.to_owned())]
     }));
     print_table(&rows);
 }

@@ -1,8 +1,10 @@
-//! `lookalike restore`: sends a backup to a server, or only checks it.
+//! `lookalike restore`: sends a backup to a server, or only checks it; or makes backups from a shared log
+//! (`moment`).
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use clap::Args;
 use futures::stream;
@@ -10,8 +12,8 @@ use reqwest::{Body, Method};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::Failure;
 use super::client::{Server, collection_name, collection_route};
+use super::{Failure, moment};
 use lookalike_client::ClientError;
 use lookalike_hash::CollectionName;
 use lookalike_store::backup::{self, BackupError, Summary};
@@ -27,8 +29,8 @@ const AHEAD: usize = 8;
 #[derive(Debug, Args)]
 pub(super) struct RestoreArguments {
     /// File that `lookalike backup` wrote; - is standard input
-    #[arg(value_name = "FROM")]
-    from: PathBuf,
+    #[arg(value_name = "FROM", required_unless_present = "shared_log")]
+    from: Option<PathBuf>,
     #[command(flatten)]
     server: Server,
     /// Collection to create; by default the one named in the backup
@@ -37,27 +39,40 @@ pub(super) struct RestoreArguments {
     /// Only check that the backup is complete and undamaged; needs no server
     #[arg(long)]
     check: bool,
+    /// Write backups of all collections as they were, from this log of replicas; needs no server
+    #[arg(long, value_name = "URL", requires_all = ["at", "to"], conflicts_with_all = ["from", "check"])]
+    shared_log: Option<String>,
+    /// The moment, such as 2026-11-20T12:00Z
+    #[arg(long, value_name = "TIME", requires = "shared_log", value_parser = moment::moment)]
+    at: Option<SystemTime>,
+    /// New folder for these backups
+    #[arg(long, value_name = "FOLDER", requires = "shared_log")]
+    to: Option<PathBuf>,
 }
 
 pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
-    let is_piped = arguments.from == Path::new("-");
+    if let (Some(url), Some(at), Some(to)) = (&arguments.shared_log, arguments.at, &arguments.to) {
+        return moment::run(url, at, to).await;
+    }
+    let from = arguments.from.unwrap_or_else(|| "-".into());
+    let is_piped = from == Path::new("-");
     if arguments.check {
-        let summary = if is_piped { verdict(io::stdin().lock(), "-")? } else { check(&arguments.from)? };
-        let from = &summary.manifest;
+        let summary = if is_piped { verdict(io::stdin().lock(), "-")? } else { check(&from)? };
+        let manifest = &summary.manifest;
         println!(
             "{}: whole; collection {}, profile {}, {}, change {}, {}",
-            arguments.from.display(),
-            from.collection,
-            from.settings.profile,
+            from.display(),
+            manifest.collection,
+            manifest.settings.profile,
             counted(summary.documents, "document"),
-            from.sequence,
+            manifest.sequence,
             counted(summary.bytes, "byte")
         );
         return Ok(());
     }
     // Checked before anything is sent: the server would refuse a damaged backup only after receiving all of
     // it.
-    let summary = if is_piped { None } else { Some(check(&arguments.from)?) };
+    let summary = if is_piped { None } else { Some(check(&from)?) };
     let collection = match (arguments.collection, &summary) {
         (Some(name), _) => name,
         (None, Some(summary)) => CollectionName::new(&summary.manifest.collection).map_err(|error| {
@@ -70,7 +85,7 @@ pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
             return Err(Failure { message, code: 2 });
         }
     };
-    let body = if is_piped { body(io::stdin()) } else { body(open(&arguments.from)?) };
+    let body = if is_piped { body(io::stdin()) } else { body(open(&from)?) };
     let client = arguments.server.client()?;
     let request = client.request(Method::POST, &collection_route(&collection, "/restore"));
     let response = client.send(request.header("content-type", "application/x-tar").body(body)).await;

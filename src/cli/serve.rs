@@ -41,7 +41,8 @@ pub(super) struct ServeArguments {
     /// Data directory; created if it does not exist [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// Be one of the replicas that share this log, etcd://HOST:PORT[,HOST:PORT...]/PREFIX
+    /// Be one of the replicas that share this log, a folder, bucket or container with the scheme file, s3, gs
+    /// or az
     #[arg(long, value_name = "URL")]
     shared_log: Option<String>,
     /// Name of this server among the replicas [default: the name of the machine]

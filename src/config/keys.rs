@@ -23,12 +23,13 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 66] = [
+pub(super) static KEYS: [Key; 64] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
     key("server.origins", Kind::List(&ORIGINS)),
     key("server.console", Kind::Switch),
+    number("server.deletion_seconds", 1, 31_536_000, "seconds"),
     number("server.connections", 1, 1_000_000, "connections"),
     number("server.connections_per_address", 1, 1_000_000, "connections"),
     number("server.header_seconds", 1, 3_600, "seconds"),
@@ -45,6 +46,8 @@ pub(super) static KEYS: [Key; 66] = [
     size("limits.document_bytes", 1, 1 << 30),
     size("limits.page_bytes", 1, 1 << 30),
     size("limits.batch_bytes", 1, 1 << 30).not_below("limits.document_bytes"),
+    size("limits.file_bytes", 1, 16 << 30),
+    number("limits.image_pixels", 1, 1_000_000_000, "pixels"),
     size("limits.metadata_bytes", 0, 16 << 20),
     number("limits.default_matches", 1, 100_000, "matches"),
     number("limits.matches", 1, 100_000, "matches").not_below("limits.default_matches"),
@@ -78,18 +81,13 @@ pub(super) static KEYS: [Key; 66] = [
     key("traces.endpoint", Kind::Text),
     number("traces.percent", 0, 100, "percent"),
     key("shared_log.url", Kind::Formed(&SHARED_LOG)),
+    size("shared_log.snapshot_bytes", 1 << 20, 1 << 40),
+    number("shared_log.keep_days", 1, 3_650, "days"),
     key("replicas.server", Kind::Text),
     key("replicas.address", Kind::Text),
-    key("replicas.user", Kind::Text),
-    key("replicas.password_file", Kind::Text),
-    key("replicas.ca_file", Kind::Text),
-    key("replicas.certificate", Kind::Text),
-    key("replicas.key", Kind::Text),
     key("replicas.peer_key_file", Kind::Text),
     key("replicas.peer_ca_file", Kind::Text),
     number("replicas.max_lag_ms", 100, 3_600_000, "milliseconds"),
-    number("replicas.min_copies", 1, 100, "servers"),
-    size("replicas.trim_bytes", 1 << 20, 8 << 30),
 ];
 
 const fn key(path: &'static str, kind: Kind) -> Key {

@@ -32,7 +32,7 @@ pub use error::{ConfigError, Given, Origin};
 pub use redact::redacted;
 pub use settings::{
     Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Replicas, Server, Settings,
-    SharedLog, SharedLogUrl, Snapshots, Store, Tls,
+    SharedLog, Snapshots, Store, Tls, read_shared_log,
 };
 pub use value::{Range, Unit};
 

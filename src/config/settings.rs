@@ -40,7 +40,7 @@ pub struct Settings {
     pub traces: Traces,
     /// The log that the server shares with its replicas.
     pub shared_log: SharedLog,
-    /// The server as a replica, and its access to the shared log.
+    /// The server as a replica.
     pub replicas: Replicas,
 }
 
@@ -58,6 +58,8 @@ pub struct Server {
     pub origins: Vec<String>,
     /// Whether `/` serves the console.
     pub console: bool,
+    /// Seconds until a planned deletion without a time takes effect, 1 to 31536000.
+    pub deletion_seconds: u64,
     /// Open connections, 1 to 1000000.
     pub connections: usize,
     /// Open connections of one address, 1 to 1000000.
@@ -87,6 +89,7 @@ impl Default for Server {
             hosts: Vec::new(),
             origins: Vec::new(),
             console: true,
+            deletion_seconds: 600,
             connections: 1_024,
             connections_per_address: 128,
             header_seconds: 30,
@@ -145,6 +148,10 @@ pub struct Limits {
     pub page_bytes: usize,
     /// Bytes of a body that is read whole and holds several documents or queries, `document_bytes` to 1 GiB.
     pub batch_bytes: usize,
+    /// Bytes of a Parquet file that is read for a client, 1 to 16 GiB.
+    pub file_bytes: usize,
+    /// Pixels of an image, 1 to 1000000000.
+    pub image_pixels: u64,
     /// Bytes of a document's metadata, 0 to 16 MiB.
     pub metadata_bytes: usize,
     /// Matches in an answer if the query gives no number, 1 to 100000.
@@ -167,6 +174,8 @@ impl Default for Limits {
             document_bytes: 1 << 20,
             page_bytes: 4 << 20,
             batch_bytes: 32 << 20,
+            file_bytes: 256 << 20,
+            image_pixels: 32_000_000,
             metadata_bytes: 16 << 10,
             default_matches: 10,
             matches: 1_000,
@@ -338,55 +347,41 @@ impl Default for Traces {
 }
 
 /// The log that the server shares with its replicas.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SharedLog {
-    /// The URL of the log, which [`SharedLogUrl::read`] reads; `None` is a single server.
+    /// The URL of the log, which [`read_shared_log`] reads; `None` is a single server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// Bytes of entries after which a snapshot is due, 1 MiB to 1 TiB.
+    pub snapshot_bytes: u64,
+    /// Days for which the log goes back, 1 to 3650.
+    pub keep_days: u64,
 }
 
-/// The parts of the URL of a shared log, `etcd://HOST:PORT[,HOST:PORT...]/PREFIX`.
-///
-/// ```
-/// use lookalike::config::SharedLogUrl;
-/// let url = SharedLogUrl::read("etcds://etcd-1:2379,[::1]:2379/news").unwrap();
-/// assert_eq!(url.endpoints, ["https://etcd-1:2379", "https://[::1]:2379"]);
-/// assert_eq!(url.prefix, "news");
-/// assert_eq!(SharedLogUrl::read("etcd://etcd-1:2379"), None);
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedLogUrl {
-    /// The URLs of etcd's servers: `etcd://` stands for `http://`, and `etcds://` for `https://`.
-    pub endpoints: Vec<String>,
-    /// The first part of the keys of the log in etcd.
-    pub prefix: String,
-}
-
-impl SharedLogUrl {
-    /// The parts of a URL; `None` if it has another form.
-    pub fn read(url: &str) -> Option<SharedLogUrl> {
-        let (scheme, rest) = url.split_once("://")?;
-        let scheme = match scheme {
-            "etcd" => "http",
-            "etcds" => "https",
-            _ => return None,
-        };
-        let (hosts, prefix) = rest.split_once('/')?;
-        let in_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        let is_prefix = (1..=64).contains(&prefix.len()) && prefix.bytes().all(in_name);
-        let endpoint = |place: &str| {
-            let (host, port) = place.rsplit_once(':')?;
-            let is_host =
-                !host.is_empty() && host.bytes().all(|byte| in_name(byte) || b":[]".contains(&byte));
-            (is_host && port.parse::<u16>().is_ok()).then(|| format!("{scheme}://{place}"))
-        };
-        let endpoints = hosts.split(',').map(endpoint).collect::<Option<_>>()?;
-        is_prefix.then(|| SharedLogUrl { endpoints, prefix: prefix.to_owned() })
+impl Default for SharedLog {
+    fn default() -> SharedLog {
+        SharedLog { url: None, snapshot_bytes: 256 << 20, keep_days: 7 }
     }
 }
 
-/// The server as a replica, and its access to the shared log.
+/// Reads the URL of a shared log: `file:///FOLDER`, or `s3://BUCKET/PREFIX` (also `gs://`, `az://`). Returns
+/// it without a slash at its end; `None` if it has another form.
+///
+/// ```
+/// use lookalike::config::read_shared_log;
+/// assert_eq!(read_shared_log("file:///shared/news/"), Some("file:///shared/news".to_owned()));
+/// assert_eq!(read_shared_log("file://shared"), None);
+/// assert_eq!(read_shared_log("https://shared"), None);
+/// ```
+pub fn read_shared_log(url: &str) -> Option<String> {
+    let (scheme, place) = url.split_once("://")?;
+    let place = place.trim_end_matches('/');
+    let is_place = !place.is_empty() && (scheme != "file" || place.starts_with('/'));
+    (is_place && ["file", "s3", "gs", "az"].contains(&scheme)).then(|| format!("{scheme}://{place}"))
+}
+
+/// The server as a replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Replicas {
@@ -396,21 +391,6 @@ pub struct Replicas {
     /// The URL at which other servers reach this one; `None` is the address on which it listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The user of etcd.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// The file with the password of the user.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub password_file: Option<PathBuf>,
-    /// The certificates that are trusted to sign those of etcd, in PEM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
-    /// The certificate that the server shows to etcd, in PEM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub certificate: Option<PathBuf>,
-    /// The private key of that certificate, in PEM.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<PathBuf>,
     /// The file with the key that this server shows to the others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer_key_file: Option<PathBuf>,
@@ -419,29 +399,11 @@ pub struct Replicas {
     pub peer_ca_file: Option<PathBuf>,
     /// Milliseconds after which a server that cannot follow the log is not ready, 100 to 3600000.
     pub max_lag_ms: u64,
-    /// Live servers that must have an entry before it is removed from the log, 1 to 100.
-    pub min_copies: usize,
-    /// Bytes that the log may take before it is trimmed, 1 MiB to 8 GiB; `None` is an eighth of etcd's quota.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trim_bytes: Option<u64>,
 }
 
 impl Default for Replicas {
     fn default() -> Replicas {
-        Replicas {
-            server: None,
-            address: None,
-            user: None,
-            password_file: None,
-            ca_file: None,
-            certificate: None,
-            key: None,
-            peer_key_file: None,
-            peer_ca_file: None,
-            max_lag_ms: 5_000,
-            min_copies: 2,
-            trim_bytes: None,
-        }
+        Replicas { server: None, address: None, peer_key_file: None, peer_ca_file: None, max_lag_ms: 5_000 }
     }
 }
 

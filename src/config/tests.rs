@@ -75,7 +75,7 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             text if text.starts_with('"') => "json".to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
             text if text.starts_with("host names") => "a.example,b".to_owned(),
-            text if text.contains("etcds://") => "etcds://etcd-1:2379,etcd-2:2379/other".to_owned(),
+            text if text.contains("gs://") => "gs://bucket/other".to_owned(),
             text if text.starts_with("origins") => "https://a.example, http://localhost:3000".to_owned(),
             _ => key.kind.range().unwrap().most.to_string(),
         };
@@ -193,8 +193,8 @@ fn an_unknown_key_in_the_file_is_named_with_the_existing_ones() {
     assert_eq!(
         message(file("[server]\n# é\n\nlistn = \"x\"")),
         "a.toml:4: section server has no key \"listn\"; its keys are listen, open, hosts, origins, \
-         console, connections, connections_per_address, header_seconds, idle_seconds, body_seconds, \
-         bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
+         console, deletion_seconds, connections, connections_per_address, header_seconds, idle_seconds, \
+         body_seconds, bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
     );
 }
 
@@ -239,8 +239,8 @@ fn an_unknown_variable_is_named_with_the_existing_keys_or_sections() {
     assert_eq!(
         message(variable("LOOKALIKE_SERVER__LISTN", "x")),
         "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, hosts, \
-         origins, console, connections, connections_per_address, header_seconds, idle_seconds, \
-         body_seconds, bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
+         origins, console, deletion_seconds, connections, connections_per_address, header_seconds, \
+         idle_seconds, body_seconds, bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
     );
     assert_eq!(
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
@@ -433,18 +433,12 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
     settings.tls = Tls { certificate: Some("c".into()), key: Some("k".into()) };
     settings.keys.file = Some("f".into());
     settings.traces.endpoint = Some("http://c".into());
-    settings.shared_log = SharedLog { url: Some("u".into()) };
+    settings.shared_log = SharedLog { url: Some("u".into()), ..SharedLog::default() };
     settings.replicas = Replicas {
         server: Some("s".into()),
         address: Some("a".into()),
-        user: Some("u".into()),
-        password_file: Some("p".into()),
-        ca_file: Some("c".into()),
-        certificate: Some("c".into()),
-        key: Some("k".into()),
         peer_key_file: Some("k".into()),
         peer_ca_file: Some("c".into()),
-        trim_bytes: Some(1),
         ..Replicas::default()
     };
     let fields = toml::Table::try_from(settings).unwrap();

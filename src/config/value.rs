@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use toml::Value;
 use toml::de::DeValue;
 
-use super::settings::SharedLogUrl;
+use super::settings::read_shared_log;
 
 /// The kind of a value.
 pub(super) enum Kind {
@@ -64,9 +64,8 @@ pub(super) const ORIGINS: Form = Form {
 
 /// The URL of a shared log.
 pub(super) const SHARED_LOG: Form = Form {
-    expected: "a URL such as \"etcd://etcd-1:2379,etcd-2:2379/lookalike\", or with etcds:// for TLS, whose \
-               path is 1 to 64 of a-z, A-Z, 0-9, '.', '-' and '_'",
-    is_valid: |text| SharedLogUrl::read(text).is_some(),
+    expected: "a URL such as \"file:///shared/folder\" or \"s3://bucket/prefix\" (also gs:// and az://)",
+    is_valid: |text| read_shared_log(text).is_some(),
 };
 
 impl Kind {

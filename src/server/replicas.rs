@@ -5,16 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{ServerError, drain, engine_settings};
-use crate::config::{Settings, SharedLogUrl};
+use crate::config::{Settings, read_shared_log};
 use lookalike_engine::{Engine, Progress};
-use lookalike_log::etcd::{ClientCertificate, Credentials};
-use lookalike_replica::{ReplicaSettings, Replicas};
+use lookalike_replica::{ReplicaSettings, Replicas, SnapshotPolicy};
 use lookalike_run::machine;
 use lookalike_run::pool::CpuPool;
 
 /// Opens the engine, waits until it has the whole log, and compares it with the other servers. If the log
-/// does not reach back to its position, or its data were found to differ, it copies those of another server
-/// first.
+/// does not reach back to its position, or its data were found to differ, it begins with a snapshot.
 pub(super) async fn open(
     settings: &Settings,
     pool: CpuPool,
@@ -23,6 +21,8 @@ pub(super) async fn open(
 ) -> Result<Arc<Engine>, ServerError> {
     if replicas.has_diverged() {
         tracing::warn!("the data of this server differed from those of the others, and are replaced");
+    }
+    if replicas.has_diverged() || replicas.begins_with_snapshot().await? {
         replicas.copy_data(&settings.data.dir, engine_settings(settings)).await?;
     }
     loop {
@@ -54,39 +54,15 @@ pub(super) fn settings(settings: &Settings, address: &str) -> Result<Option<Repl
     let replicas = &settings.replicas;
     let Some(url) = &settings.shared_log.url else { return Ok(None) };
     let wrong = |detail: String| ServerError::ReplicaSettings(detail);
-    let SharedLogUrl { endpoints, prefix } = SharedLogUrl::read(url).ok_or_else(|| {
-        wrong(format!("shared_log.url is {url:?}, and not such as etcd://etcd-1:2379/news"))
-    })?;
-    let credentials = match (&replicas.user, &replicas.password_file) {
-        (None, None) => None,
-        (Some(user), Some(path)) => {
-            let password = secret("replicas.password_file", path)?;
-            Some(Credentials { user: user.clone(), password })
-        }
-        _ => {
-            let detail = "replicas.user and replicas.password_file go together: name both, or none";
-            return Err(wrong(detail.to_owned()));
-        }
-    };
-    let certificate = match (&replicas.certificate, &replicas.key) {
-        (None, None) => None,
-        (Some(certificate), Some(key)) => {
-            Some(ClientCertificate { certificate: certificate.clone(), key: key.clone() })
-        }
-        _ => {
-            let detail = "replicas.certificate and replicas.key go together: name both files, or none";
-            return Err(wrong(detail.to_owned()));
-        }
-    };
+    let wanted = read_shared_log(url);
+    let url = wanted
+        .ok_or_else(|| wrong(format!("shared_log.url is {url:?}, and not such as s3://bucket/news")))?;
     let server = replicas.server.clone().or_else(machine::host_name);
     Ok(Some(ReplicaSettings {
-        endpoints,
-        prefix,
+        url,
+        process: uuid::Uuid::new_v4().as_u128(),
         server: server
             .ok_or_else(|| wrong("the machine has no name: give one with --name NAME".to_owned()))?,
-        credentials,
-        ca_file: replicas.ca_file.clone(),
-        certificate,
         address: replicas.address.clone().unwrap_or_else(|| address.to_owned()),
         peer_key: replicas
             .peer_key_file
@@ -95,8 +71,10 @@ pub(super) fn settings(settings: &Settings, address: &str) -> Result<Option<Repl
             .transpose()?,
         peer_ca_file: replicas.peer_ca_file.clone(),
         max_lag: Duration::from_millis(replicas.max_lag_ms),
-        min_copies: replicas.min_copies,
-        trim_bytes: replicas.trim_bytes,
+        snapshots: SnapshotPolicy {
+            bytes: settings.shared_log.snapshot_bytes,
+            keep: Duration::from_hours(24 * settings.shared_log.keep_days),
+        },
     }))
 }
 

@@ -9,7 +9,13 @@ use crate::server::{Server, directory};
 use crate::skipped::skipped;
 
 /// The pages with something to see, each with an expression that is true when it is there.
-pub const PAGES: [(&str, &str, &str); 8] = [
+pub const PAGES: [(&str, &str, &str); 12] = [
+    (
+        "documents",
+        "documents?collection=news&id=ferry-zh-1",
+        "document.querySelector('.document .match .note')?.innerText && document.querySelector('.vtitle')",
+    ),
+    ("review", "review?collection=news&id=article-2", "document.querySelector('.page:not([hidden]) .diff')"),
     ("compare", "compare?collection=news&a=ferry-zh-1&b=ferry-zh-2", "document.querySelector('.decided')"),
     (
         "long",
@@ -19,7 +25,7 @@ pub const PAGES: [(&str, &str, &str); 8] = [
     ("find", "find?collection=news&id=ferry-zh-1", "document.querySelector('.match .snippet:not([hidden])')"),
     (
         "clusters",
-        "clusters?collection=news&id=3",
+        "clusters?collection=news&id=article-2",
         "document.querySelector('.page:not([hidden]) .match .far')",
     ),
     (
@@ -29,6 +35,16 @@ pub const PAGES: [(&str, &str, &str); 8] = [
       document.querySelector('.rate')",
     ),
     ("calibrate", "calibrate?collection=news", "document.querySelectorAll('.chart .line').length === 3"),
+    (
+        "group",
+        "documents?collection=news&group=empty-0",
+        "document.querySelectorAll('.page:not([hidden]) .vrow').length === 6",
+    ),
+    (
+        "bare",
+        "find?collection=bare&id=copy-1",
+        "document.querySelectorAll('.page:not([hidden]) .match').length > 1",
+    ),
     ("import", "import?collection=news", "document.querySelector('.dropzone')"),
     ("keys", "keys", "document.querySelector('.may td')"),
 ];
@@ -55,6 +71,8 @@ pub async fn furnished(data: &std::path::Path) -> Server {
     let same: Vec<_> = (0..6).map(|number| (format!("empty-{number}"), empty_page.to_owned())).collect();
     store(&server, "news", json!({}), &same).await;
     server.post("/collections/news/clusters", json!({"keep": "first"})).await;
+    let copies: Vec<_> = (0..3).map(|number| (format!("copy-{number}"), FERRY_EN.to_owned())).collect();
+    store(&server, "bare", json!({"profile": "copies-128"}), &copies).await;
     for number in 0..60 {
         server.get(&format!("/collections/news/similar?id=article-{number}&k=40")).await;
     }
@@ -146,7 +164,7 @@ async fn no_page_is_wider_than_its_window() {
         browser.until(ready).await;
         for language in ["en", "zh"] {
             browser.click(&format!(".corner input[value='{language}']")).await;
-            for width in [360, 768, 1024, 1280, 1920, 2560] {
+            for width in [320, 360, 768, 1024, 1280, 1440, 1920, 2560] {
                 browser.size(width, 900).await;
                 let wide = browser.value("document.documentElement.scrollWidth").await;
                 assert!(wide.as_u64().unwrap() <= u64::from(width), "{name} at {width}: {wide}");
@@ -174,7 +192,7 @@ async fn no_page_is_wider_than_its_window() {
 /// The path of `axe.min.js` of the npm package axe-core, in `LOOKALIKE_TEST_AXE`; `.ci/run` gets it if npm is
 /// there.
 #[tokio::test]
-async fn axe_finds_nothing_on_any_page_in_either_theme() {
+async fn axe_finds_nothing_on_any_page_in_either_theme_and_language() {
     let Some(axe) = std::env::var_os("LOOKALIKE_TEST_AXE") else {
         skipped("LOOKALIKE_TEST_AXE does not name axe.min.js (npm install axe-core)");
         return;
@@ -183,10 +201,12 @@ async fn axe_finds_nothing_on_any_page_in_either_theme() {
     let data = directory();
     let server = furnished(data.path()).await;
     let Some(browser) = Browser::open(&server).await else { return };
-    for scheme in ["light", "dark"] {
+    // A fault of colours is one of a theme, a fault of names one of a language.
+    for (scheme, language) in [("light", "en"), ("dark", "zh")] {
         browser.prefer(scheme).await;
         for (name, address, ready) in PAGES {
             browser.go(address).await;
+            browser.click(&format!(".corner input[value='{language}']")).await;
             browser.until(ready).await;
             browser.value(&format!("document.querySelectorAll('{PAGE} details').forEach({OPEN})")).await;
             // The policy of the page has no exception for it: the driver runs it outside the page's scripts.

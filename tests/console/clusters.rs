@@ -44,11 +44,11 @@ async fn clusters_are_built_listed_compared_and_removed() {
     browser.shows(&format!("{PAGE} .figures"), "longest").await;
     browser.shows(&format!("{PAGE} .figures"), "decided").await;
     // The members, each against its representative.
-    browser.press("zh-2").await;
+    browser.click(&format!("{PAGE} [data-id=zh-2]")).await;
     browser.shows(&format!("{PAGE} .matches"), "zh-1").await;
     browser.press("Differences").await;
     browser.shows(&format!("{PAGE} .diff"), "二十分钟").await;
-    browser.press("bad-2").await;
+    browser.click(&format!("{PAGE} [data-id=bad-2]")).await;
     browser.shows(&format!("{PAGE} .matches"), "bad-1").await;
     browser.press("Differences").await;
     browser.shows(&format!("{PAGE} .diff"), "onerror").await;

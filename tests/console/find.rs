@@ -36,7 +36,11 @@ async fn the_slider_moves_k_and_a_match_opens_the_comparison() {
     browser.until(&format!("{ids}.includes('two')")).await;
     // The kept text, the passages, and how the answer was found.
     browser.shows(".match .snippet", "The harbour ferry").await;
-    browser.shows(&format!("{PAGE} .result"), "Documents that share passages").await;
+    browser.shows(".match .note", "of the query is in it").await;
+    // What shares passages and is a match is not listed again.
+    let both =
+        "[...document.querySelectorAll('.match')].filter((one) => one.innerText.includes('two')).length";
+    assert_eq!(browser.value(both).await, 1);
     browser.press("How the answer was found").await;
     browser.shows("details .figures", "Candidates compared").await;
     browser.until("document.querySelectorAll('.match').length >= 2").await;

@@ -4,8 +4,9 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::json;
 
-use crate::articles::{lines, real};
+use crate::articles::{lines, made, real, store};
 use crate::browser::{Browser, PAGE};
 use crate::server::{Server, directory};
 
@@ -44,7 +45,7 @@ async fn lines_compressed_lines_and_tables_are_stored_and_invalid_lines_numbered
     browser.go("import").await;
     import(&browser, &plain).await;
     browser.shows(PAGE, "Done: 102 records").await;
-    let invalid = browser.text(&format!("{PAGE} .scroll tbody")).await;
+    let invalid = browser.text(&format!("{PAGE} .refused tbody")).await;
     assert!(invalid.contains("51") && invalid.contains("53"), "{invalid}");
     assert_eq!(server.documents().await, 100);
     import(&browser, &compressed).await;
@@ -52,7 +53,7 @@ async fn lines_compressed_lines_and_tables_are_stored_and_invalid_lines_numbered
     assert_eq!(server.documents().await, 200);
     import(&browser, &table).await;
     browser.shows(PAGE, "Done: 2 records").await;
-    browser.shows(&format!("{PAGE} .scroll tbody"), "2 cells; the first row has 3").await;
+    browser.shows(&format!("{PAGE} .refused tbody"), "2 cells; the first row has 3").await;
     let row = server.json("/documents/row-1").await;
     assert_eq!(row["metadata"]["source"], "the city");
     browser.close().await;
@@ -97,5 +98,65 @@ async fn a_large_file_streams_and_can_be_cancelled() {
     let size = std::fs::metadata(&file).unwrap().len();
     println!("a file of {size} bytes: the memory of scripts grew from {before} to {during} bytes");
     assert!(during - before < 40e6, "{before} to {during} bytes of a file of {size}");
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn a_whole_file_is_compared_before_it_is_stored() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let file = data.path().join("many.jsonl");
+    // Copies that are far apart in the file, and records without a text.
+    let mut all = made(1_500);
+    let again: Vec<_> = all[..100].iter().map(|(id, text)| (format!("again-{id}"), text.clone())).collect();
+    all.extend(again);
+    std::fs::write(&file, lines(&all) + &"{\"id\":\"x\"}\n".repeat(7)).unwrap();
+    let Some(browser) = Browser::open(&server).await else { return };
+    browser.go("import").await;
+    browser.choose_file(&format!("{PAGE} input[type=file]"), &file).await;
+    // The twin: the same documents in one request.
+    let documents: Vec<_> = all.iter().map(|(id, text)| json!({"id": id, "text": text})).collect();
+    let (_, twin) = server.post("/preview/documents", json!(documents)).await;
+    let [new, near] = ["new", "near_earlier"].map(|name| twin[name].as_u64().unwrap());
+    assert!(near > 400 && new > 1_000 && new + near == 1_600, "{new} {near}");
+    browser.shows(PAGE, &format!("Of 1,607 records: 1,{:03} new", new - 1_000)).await;
+    browser.shows(PAGE, &format!("{near} near earlier ones of the file, 7 invalid")).await;
+    let spy = "(window.saved = null, URL.createObjectURL = (blob) => \
+               { blob.text().then((text) => { window.saved = text; }); return '#'; }, 1)";
+    browser.value(spy).await;
+    browser.press("Save the invalid rows").await;
+    let saved = browser.until("window.saved").await;
+    assert_eq!(saved.as_str().unwrap().lines().count(), 7, "{saved}");
+    assert_eq!(server.documents().await, 0, "nothing is stored by a dry run");
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn what_is_foretold_of_leaving_out_happens_also_to_stored_documents() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let file = data.path().join("again.jsonl");
+    let articles = made(150);
+    std::fs::write(&file, lines(&articles)).unwrap();
+    store(&server, "news", json!({"profile": "copies-128"}), &articles).await;
+    let documents: Vec<_> = articles.iter().map(|(id, text)| json!({"id": id, "text": text})).collect();
+    let (_, twin) = server.post("/collections/news/preview/documents", json!(documents)).await;
+    let results = twin["results"].as_array().unwrap();
+    let left = results.iter().filter(|one| one.get("near_stored").is_some()).count();
+    assert!(left > 20 && twin["known"] == 150, "{twin}");
+    let Some(browser) = Browser::open(&server).await else { return };
+    browser.go("import?collection=news").await;
+    browser.shows(PAGE, "It keeps no texts").await;
+    browser.choose_file(&format!("{PAGE} input[type=file]"), &file).await;
+    browser.shows(PAGE, "Of 150 records: 0 new, 150 with a stored id").await;
+    browser.press("Leave out").await;
+    let told = format!("0 new, {} in place of stored ones, {left} left out", 150 - left);
+    browser.shows(PAGE, &told).await;
+    browser.press("Start").await;
+    browser.shows(PAGE, "Done: 150 records").await;
+    let counts = format!("[...document.querySelectorAll('{PAGE} .figures dd')].map((one) => +one.innerText)");
+    assert_eq!(browser.value(&counts).await, json!([0, 150 - left, left, 0]));
+    // The file is not offered again.
+    assert!(!browser.text(PAGE).await.contains("Nothing is stored yet"));
     browser.close().await;
 }

@@ -8,7 +8,7 @@ use crate::browser::{Browser, PAGE};
 use crate::server::{Server, command, directory};
 
 /// Creates a key on the command line and returns its secret.
-fn create(data: &Path, name: &str, arguments: &[&str]) -> String {
+pub fn create(data: &Path, name: &str, arguments: &[&str]) -> String {
     let data = data.to_str().unwrap();
     let all = [&["keys", "create", name, "--data", data], arguments].concat();
     let output = command(&all).output().unwrap();
@@ -53,6 +53,13 @@ async fn a_key_is_asked_for_refused_and_kept_for_the_session() {
     browser.fill(&format!("{PAGE} input[type=text]"), "00000000000000fe").await;
     browser.press("Find").await;
     browser.shows(&format!("{PAGE} .lead"), "1 document within").await;
+    // The command of a new key.
+    browser.go("keys").await;
+    browser.press("May write").await;
+    browser.press("Only the chosen collection").await;
+    let command = "lookalike keys create NAME --role write --collection default --data FOLDER";
+    browser.shows(&format!("{PAGE} code"), command).await;
+    browser.click("nav a[data-page='find']").await;
     // The key outlives a reload of the tab, and no other tab has it.
     browser.driver.refresh().await.unwrap();
     browser.shows(".keystate", "reader").await;

@@ -11,9 +11,12 @@ mod calibrate;
 mod clusters;
 mod collections;
 mod compare;
+mod documents;
 mod failures;
 mod find;
 mod first_view;
+mod groups;
+mod images;
 mod import;
 mod keys;
 mod long_texts;
@@ -25,3 +28,4 @@ mod screenshots;
 mod server;
 #[path = "../service/skipped.rs"]
 mod skipped;
+mod tasks;

@@ -11,7 +11,9 @@ use crate::browser::Browser;
 use crate::server::directory;
 
 /// The height of the picture of each page.
-const HEIGHTS: [(&str, u32); 7] = [
+const HEIGHTS: [(&str, u32); 9] = [
+    ("documents", 640),
+    ("review", 700),
     ("compare", 1000),
     ("find", 680),
     ("clusters", 1100),
@@ -70,7 +72,7 @@ async fn every_page_in_both_themes_and_languages_and_three_widths() {
     for (name, address, ready) in PAGES {
         for (scheme, language) in [("light", "en"), ("dark", "zh")] {
             browser.prefer(scheme).await;
-            for width in [360, 1024, 1920] {
+            for width in [320, 768, 1440] {
                 browser.size(width, 900).await;
                 browser.go(address).await;
                 browser.click(&format!(".corner input[value='{language}']")).await;

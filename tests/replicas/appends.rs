@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
-use lookalike_log::etcd::EtcdLog;
+use lookalike_log::objects::ObjectLog;
 use lookalike_log::{Entry, Log, LogError, Position};
 
 /// How an append ended.
@@ -35,7 +35,7 @@ pub fn payload(name: &str, number: usize, size: usize) -> Bytes {
 
 /// Appends until `stop` is set.
 pub async fn append_until(
-    log: EtcdLog,
+    log: ObjectLog,
     name: String,
     size: usize,
     within: Duration,
@@ -55,7 +55,7 @@ pub async fn append_until(
                 Outcome::Appended(position)
             }
             Err(LogError::Unknown(_)) => Outcome::Unknown,
-            Err(LogError::Unavailable { .. } | LogError::Busy { .. }) => Outcome::Refused,
+            Err(LogError::Unavailable { .. } | LogError::Busy) => Outcome::Refused,
             Err(error) => panic!("{error}"),
         };
         history.outcomes.insert(payload, outcome);
@@ -64,7 +64,7 @@ pub async fn append_until(
 }
 
 /// The entries of the log through a position.
-pub async fn read(log: &EtcdLog, after: Position, through: Position) -> Vec<Entry> {
+pub async fn read(log: &ObjectLog, after: Position, through: Position) -> Vec<Entry> {
     let mut tail = log.tail(after);
     let mut entries = Vec::new();
     let mut last = after;

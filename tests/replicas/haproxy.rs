@@ -3,15 +3,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-
-use super::etcd::free_port;
 
 const PROGRAM: &str = "/usr/sbin/haproxy";
 const CONFIGURATION: &str = include_str!("../../config/replicas/haproxy.cfg");
@@ -39,7 +37,8 @@ pub fn is_installed() -> bool {
 impl HaProxy {
     /// Starts HAProxy in front of three servers with these URLs, and waits until it accepts connections.
     pub fn start(urls: &[&str]) -> HaProxy {
-        let (dir, port) = (tempfile::tempdir().unwrap(), free_port());
+        let dir = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let socket = format!("global\n    stats socket {} level admin\n", socket(&dir).display());
         let mut configuration = CONFIGURATION.replacen("global\n", &socket, 1);
         configuration = configuration.replacen("bind :8080", &format!("bind 127.0.0.1:{port}"), 1);

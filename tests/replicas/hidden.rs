@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use lookalike_store::{Store, StoreSettings};
 use serde_json::{Value, json};
 
-use super::etcd;
 use super::server::{Server, lines};
 use super::servers::{Replicas, documents, eventually};
 
@@ -137,9 +136,6 @@ fn check_nothing_is_left(data: &Path, collections: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restores_and_reindexes_are_the_same_on_all_servers() {
-    if !etcd::is_installed() {
-        return;
-    }
     let mut replicas = Replicas::start(3).await;
     let settings = json!({"profile": "copies-64", "keep_text": true, "clusters": {"keep": "first"}});
     replicas.server(0).put("/collections/news", settings).await;
@@ -220,9 +216,6 @@ async fn restores_and_reindexes_are_the_same_on_all_servers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_in_the_middle_leaves_nothing() {
-    if !etcd::is_installed() {
-        return;
-    }
     let mut replicas = Replicas::start(3).await;
     replicas.server(0).put("/collections/news", json!({"profile": "copies-64", "keep_text": true})).await;
     replicas.server(0).stream("/collections/news/documents", texts(0..3_000)).await;

@@ -1,4 +1,4 @@
-//! Histories of clients that use three servers while servers and processes of etcd are killed and stopped.
+//! Histories of clients that use three servers while servers are killed and stopped.
 //!
 //! Each round has documents of its own. While eight clients put, delete and read them through random servers,
 //! something breaks; then it is mended, and each history must have a serial order. Reads ask for
@@ -21,8 +21,8 @@ use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 
 use super::divergence::expect_agreement;
-use super::etcd;
 use super::history::{Action, Offer, Operation, has_one_winner, is_linearizable};
+use super::moto::Moto;
 use super::servers::{Replicas, documents, eventually, position};
 use super::{cycles, number};
 
@@ -197,8 +197,8 @@ async fn count(shared: Arc<Shared>, stop: Arc<AtomicBool>, round: u64) {
 /// Breaks something while the clients work, and mends it. Returns what it was.
 async fn break_something(replicas: &mut Replicas, random: &mut fastrand::Rng) -> &'static str {
     tokio::time::sleep(Duration::from_millis(random.u64(50..400))).await;
-    let (server, node) = (random.usize(0..3), random.usize(0..3));
-    match random.u8(0..9) {
+    let server = random.usize(0..3);
+    match random.u8(0..6) {
         0 | 1 => {
             replicas.kill(server);
             "a server was killed"
@@ -208,37 +208,9 @@ async fn break_something(replicas: &mut Replicas, random: &mut fastrand::Rng) ->
             replicas.kill((server + 1) % 3);
             "two servers were killed"
         }
-        3 => {
-            let leader = replicas.etcd.leader().await.unwrap_or(node);
-            replicas.etcd.kill(leader);
-            tokio::time::sleep(Duration::from_millis(random.u64(0..1_500))).await;
-            replicas.etcd.restart(leader);
-            "the leader of etcd was killed"
-        }
-        4 => {
-            let nodes = [node, (node + 1) % 3];
-            nodes.iter().for_each(|at| replicas.etcd.kill(*at));
-            tokio::time::sleep(Duration::from_millis(random.u64(0..1_500))).await;
-            nodes.iter().for_each(|at| replicas.etcd.restart(*at));
-            "two processes of etcd were killed"
-        }
-        5 => {
-            (0..3).for_each(|at| replicas.etcd.kill(at));
-            (0..3).for_each(|at| replicas.etcd.restart(at));
-            "all of etcd was killed"
-        }
-        6 => {
-            replicas.etcd.pause(node);
-            tokio::time::sleep(Duration::from_millis(random.u64(100..2_000))).await;
-            replicas.etcd.resume(node);
-            "a process of etcd was stopped for a while"
-        }
-        7 => {
-            replicas.kill(server);
-            replicas.etcd.kill(node);
-            tokio::time::sleep(Duration::from_millis(random.u64(0..1_500))).await;
-            replicas.etcd.restart(node);
-            "a server and a process of etcd were killed"
+        3 | 4 => {
+            (0..3).for_each(|at| replicas.kill(at));
+            "all servers were killed"
         }
         _ => {
             replicas.pause(server);
@@ -251,9 +223,24 @@ async fn break_something(replicas: &mut Replicas, random: &mut fastrand::Rng) ->
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_have_a_serial_order_whatever_breaks() {
-    if etcd::is_installed() {
-        judge(&mut Replicas::start(3).await, 0, break_something).await;
-    }
+    judge(&mut Replicas::start(3).await, 0, break_something).await;
+}
+
+/// The store stops for a while, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn histories_on_a_bucket_have_a_serial_order_whatever_breaks() {
+    let Some(moto) = Moto::start_in_order() else { return };
+    let mut replicas = Replicas::on_bucket(3, &moto).await;
+    judge(&mut replicas, 100, async |replicas: &mut Replicas, random: &mut fastrand::Rng| {
+        if random.bool() {
+            return break_something(replicas, random).await;
+        }
+        moto.pause();
+        tokio::time::sleep(Duration::from_millis(random.u64(100..6_000))).await;
+        moto.resume();
+        "the store was stopped for a while"
+    })
+    .await;
 }
 
 /// What rounds add up to.
@@ -332,10 +319,9 @@ pub async fn judge(
 
 /// Starts all that does not run.
 async fn mend(replicas: &mut Replicas, random: &mut fastrand::Rng) {
-    replicas.etcd.wait_until_healthy().await;
     for at in 0..3 {
         if replicas.servers[at].is_none() {
-            // Some come back without data, and read the log or copy another server.
+            // Some come back without data, and begin with a snapshot or the first entry.
             if random.u8(0..4) == 0 {
                 replicas.wipe(at);
             }

@@ -1,20 +1,22 @@
-//! Replicas: the shared log, and servers of the release binary that follow it, with real processes of etcd.
-//! Skipped where etcd is not installed.
+//! Replicas: the shared log, and servers of the release binary that follow it, on a folder and a server of
+//! S3.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
-mod access;
 mod appends;
 mod as_one;
 mod cut_off;
 mod divergence;
-mod failures;
 mod haproxy;
 mod hidden;
 mod histories;
 #[path = "../torture/history.rs"]
 #[allow(clippy::needless_pass_by_value, reason = "as in tests/torture")]
 mod history;
+#[path = "../service/moto.rs"]
+#[allow(dead_code, reason = "the tests of the service use more of it")]
+mod moto;
 mod network;
+mod objects;
 mod order;
 mod ratios;
 mod rolling;
@@ -24,13 +26,9 @@ mod server;
 mod servers;
 #[path = "../service/skipped.rs"]
 mod skipped;
-mod space;
-mod speed;
+mod unreached;
 
 use std::time::Duration;
-
-use lookalike_log::etcd::{EtcdLog, EtcdSettings};
-use server::etcd;
 
 /// Long enough for every outage in these tests.
 const PATIENT: Duration = Duration::from_mins(1);
@@ -43,19 +41,6 @@ fn cycles(short: u64) -> u64 {
 /// The number in a variable.
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// Settings for a replica `news`.
-fn settings(endpoints: Vec<String>, server: &str) -> EtcdSettings {
-    EtcdSettings::new(endpoints, "news", server)
-}
-
-async fn connect(etcd: &etcd::Etcd, server: &str) -> EtcdLog {
-    // Every server begins with another endpoint.
-    let mut endpoints = etcd.endpoints();
-    let first = server.bytes().map(usize::from).sum::<usize>() % endpoints.len();
-    endpoints.rotate_left(first);
-    EtcdLog::connect(settings(endpoints, server)).await.unwrap()
 }
 
 /// Prints the events of the log if `RUST_LOG` is set.

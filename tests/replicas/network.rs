@@ -7,7 +7,7 @@
 
 use std::process::Command;
 
-use super::etcd::Place;
+use super::servers::Place;
 use super::skipped::skipped;
 
 /// An address that no interface has.

@@ -1,4 +1,4 @@
-//! Replicas for one test: three processes of etcd, and servers of the release binary that follow its log.
+//! Replicas for one test: servers of the release binary that follow a log in a folder or in S3.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::etcd::{Etcd, Place};
+use super::moto::Moto;
 use super::server::{self, BINARY, Ended, Server};
 
 /// How long a server may take to apply what the others have written.
@@ -19,51 +19,94 @@ const SOON: Duration = Duration::from_mins(1);
 /// The header with the position of a server.
 pub const POSITION: &str = "x-lookalike-position";
 
+/// Where a process runs: its address, and the network namespace that has it.
+#[derive(Clone)]
+pub struct Place {
+    pub host: String,
+    pub namespace: Option<String>,
+}
+
+impl Place {
+    pub fn loopback() -> Place {
+        Place { host: "127.0.0.1".to_owned(), namespace: None }
+    }
+
+    /// The command that runs a command here, as the same process.
+    pub fn inside(&self, command: Command) -> Command {
+        let Some(namespace) = &self.namespace else { return command };
+        // Unlike `ip netns exec`, this copies no mounts, which would keep the disks of other tests busy.
+        let mut inside = Command::new("nsenter");
+        inside.arg(format!("--net=/run/netns/{namespace}"));
+        inside.arg(command.get_program()).args(command.get_args());
+        inside.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        inside.envs(command.get_envs().filter_map(|(name, value)| value.map(|value| (name, value))));
+        inside
+    }
+}
+
 pub struct Replicas {
-    pub etcd: Etcd,
+    folder: TempDir,
     pub servers: Vec<Option<Server>>,
     dirs: Vec<TempDir>,
     /// Where each server runs.
     places: Vec<Place>,
     /// Settings of all servers, as variables.
-    variables: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
     /// The program of the next server that starts.
     pub program: PathBuf,
 }
 
 impl Replicas {
-    /// Starts three processes of etcd, and servers.
+    /// Starts servers on a folder.
     pub async fn start(servers: usize) -> Replicas {
         Replicas::start_with(servers, &[]).await
     }
 
-    /// Replicas with settings of all servers, as variables.
-    pub async fn start_with(servers: usize, variables: &[(&'static str, &'static str)]) -> Replicas {
-        let here = Place::loopback();
-        Replicas::start_at(&vec![here.clone(); 3], &vec![here; servers], variables, BINARY.as_ref()).await
+    /// Servers on a folder with settings of all, as variables.
+    pub async fn start_with(servers: usize, variables: &[(&'static str, &str)]) -> Replicas {
+        Replicas::start_at(&vec![Place::loopback(); servers], variables, BINARY.as_ref()).await
     }
 
-    /// Starts a process of etcd and a server at each of these places. `program` is that of the servers.
-    pub async fn start_at(
-        of_etcd: &[Place],
-        of_servers: &[Place],
-        variables: &[(&'static str, &'static str)],
-        program: &Path,
-    ) -> Replicas {
-        let etcd = Etcd::spawn_at(of_etcd, "http", &[]);
-        etcd.wait_until_healthy().await;
+    /// Starts servers on a bucket.
+    pub async fn on_bucket(servers: usize, moto: &Moto) -> Replicas {
+        let variables = bucket(moto);
+        let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Replicas::start_with(servers, &variables).await
+    }
+
+    /// Starts a server at each of these places. `program` is that of the servers.
+    pub async fn start_at(places: &[Place], variables: &[(&'static str, &str)], program: &Path) -> Replicas {
         let mut replicas = Replicas {
-            etcd,
-            servers: of_servers.iter().map(|_| None).collect(),
-            dirs: of_servers.iter().map(|_| server::directory()).collect(),
-            places: of_servers.to_vec(),
-            variables: variables.to_vec(),
+            folder: server::directory(),
+            servers: places.iter().map(|_| None).collect(),
+            dirs: places.iter().map(|_| server::directory()).collect(),
+            places: places.to_vec(),
+            variables: variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
             program: program.to_owned(),
         };
-        for at in 0..of_servers.len() {
+        for at in 0..places.len() {
             replicas.restart(at).await;
         }
         replicas
+    }
+
+    /// The URL of a shared log with a name.
+    pub fn log_url(&self, name: &str) -> String {
+        format!("file://{}/{name}", self.folder.path().display())
+    }
+
+    /// Takes the log away, so that no server reaches it.
+    pub fn hide_log(&self) {
+        let log = self.folder.path().join("lookalike");
+        fs::rename(&log, log.with_extension("away")).unwrap();
+        fs::write(&log, "").unwrap();
+    }
+
+    /// Puts the log back.
+    pub fn show_log(&self) {
+        let log = self.folder.path().join("lookalike");
+        fs::remove_file(&log).unwrap();
+        fs::rename(log.with_extension("away"), &log).unwrap();
     }
 
     /// The command that runs a server.
@@ -74,8 +117,10 @@ impl Replicas {
         let mut command = server::serve_as(&self.program, &listen, dir, &[]);
         command
             .args(["--name", &format!("s{at}")])
-            .env("LOOKALIKE_SHARED_LOG__URL", self.etcd.url("lookalike"));
-        command.env("LOOKALIKE_REPLICAS__MAX_LAG_MS", "2000").envs(self.variables.iter().copied());
+            .env("LOOKALIKE_SHARED_LOG__URL", self.log_url("lookalike"));
+        command
+            .env("LOOKALIKE_REPLICAS__MAX_LAG_MS", "2000")
+            .envs(self.variables.iter().map(|(name, value)| (name, value)));
         place.inside(command)
     }
 
@@ -178,6 +223,12 @@ impl Replicas {
         }
         exports
     }
+}
+
+/// The settings of a log in a bucket, as variables.
+pub fn bucket(moto: &Moto) -> Vec<(&'static str, String)> {
+    let url = ("LOOKALIKE_SHARED_LOG__URL", "s3://crawls/news/".to_owned());
+    moto.variables().into_iter().chain([url]).collect()
 }
 
 /// Copies what is in a directory into another one.

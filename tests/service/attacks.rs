@@ -131,6 +131,7 @@ async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() 
     };
     for (route, body) in [
         ("/batch/documents", many("[", "1", "]")),
+        ("/preview/documents", many("[", "1", "]")),
         ("/batch/fingerprint", many("{\"texts\":[", "\"\"", "]}")),
         ("/collections/default/calibrate", many("{\"texts\":[", "\"\"", "]}")),
         ("/similar", many("{\"hash\":\"00000000000000ff\",\"filter\":{\"exclude\":[", "\"a\"", "]}}")),

@@ -238,7 +238,7 @@ fn bodies() -> Vec<Case> {
             "nothing to fingerprint",
             "/documents",
             "{}",
-            (422, "invalid_field", "exactly one of text, html, hash and signature", ""),
+            (422, "invalid_field", "exactly one of text, html, image, hash and signature", ""),
         ),
         post(
             "metadata that is no object",
@@ -305,7 +305,7 @@ fn bodies() -> Vec<Case> {
             "no subject in a query",
             "/similar",
             "{}",
-            (422, "invalid_field", "exactly one of hash, signature, text, html and id", ""),
+            (422, "invalid_field", "exactly one of hash, signature, text, html, image and id", ""),
         ),
         post(
             "two subjects in a query",

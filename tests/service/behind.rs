@@ -1,5 +1,5 @@
-//! Replicas that a test takes for one server: `LOOKALIKE_TEST_REPLICAS=N` starts N processes of etcd, three
-//! servers over its log, and a proxy that takes them in turns and asks for consistent reads.
+//! Replicas that a test takes for one server: `LOOKALIKE_TEST_REPLICAS=1` starts three servers over a log in
+//! a folder, and a proxy that takes them in turns and asks for consistent reads.
 //!
 //! All data are in the directory of the test, so that a server that is started there again has the same
 //! replicas. All processes are stopped, killed and started together.
@@ -8,13 +8,12 @@ use std::path::Path;
 
 use futures::future::join_all;
 
-use super::etcd::{self, Etcd};
 use super::proxy::Proxy;
 use super::{Server, serve};
 
 const SERVERS: usize = 3;
 
-/// Seven processes share the processors of the test.
+/// Four processes share the processors of the test.
 const PATIENT: [(&str, &str); 3] = [
     ("LOOKALIKE_POOL__WAIT_MS", "10000"),
     ("LOOKALIKE_LIMITS__QUERY_MS", "20000"),
@@ -26,27 +25,19 @@ pub struct Replicas {
     pub others: Vec<Server>,
     // Held for their drop.
     _proxy: Proxy,
-    _etcd: Etcd,
 }
 
-/// The number of processes of etcd with which a test shall run; `None` for a single server.
-pub fn wanted() -> Option<usize> {
-    let size = std::env::var("LOOKALIKE_TEST_REPLICAS").ok()?.parse().unwrap();
-    etcd::is_installed().then_some(size)
+/// Whether a test shall run with replicas.
+pub fn is_wanted() -> bool {
+    std::env::var_os("LOOKALIKE_TEST_REPLICAS").is_some()
 }
 
-/// Starts `size` processes of etcd and replicas. Returns the first server, with the address of the proxy.
-pub async fn start(data: &Path, variables: &[(&str, &str)], size: usize) -> Server {
-    let etcd = Etcd::spawn_in(&data.join("etcd"), size);
-    etcd.wait_until_healthy().await;
+/// Starts replicas. Returns the first server, with the address of the proxy.
+pub async fn start(data: &Path, variables: &[(&str, &str)]) -> Server {
+    let url = format!("file://{}", data.join("log").display());
     let starts = (0..SERVERS).map(|at| {
         let mut command = serve(&data.join(format!("s{at}")), &PATIENT);
-        command.envs(variables.iter().copied()).args([
-            "--shared-log",
-            &etcd.url("lookalike"),
-            "--name",
-            &format!("s{at}"),
-        ]);
+        command.envs(variables.iter().copied()).args(["--shared-log", &url, "--name", &format!("s{at}")]);
         Server::launch(command)
     });
     let started = join_all(starts).await.into_iter();
@@ -56,6 +47,6 @@ pub async fn start(data: &Path, variables: &[(&str, &str)], size: usize) -> Serv
     let proxy = Proxy::start(&urls).await;
     let mut first = servers.remove(0);
     first.url.clone_from(&proxy.url);
-    first.replicas = Some(Box::new(Replicas { others: servers, _proxy: proxy, _etcd: etcd }));
+    first.replicas = Some(Box::new(Replicas { others: servers, _proxy: proxy }));
     first
 }

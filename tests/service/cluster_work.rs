@@ -102,10 +102,10 @@ async fn measure(count: u64, hashes: &[u64]) -> u64 {
     assert_eq!(representative(&server, "d0").await, format!("d{}", newest - CHANGES));
     let expired = (entries(&server).await - before) / CHANGES;
     // The cluster has every document that is left, and pages of members have each once.
-    let cluster = server.json("/collections/c/documents/d0/cluster").await["id"].clone();
+    let of = representative(&server, "d0").await;
     let (mut members, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page = server.json(&format!("/collections/c/clusters/{cluster}?limit=997{cursor}")).await;
+        let page = server.json(&format!("/collections/c/clusters/{of}?limit=997{cursor}")).await;
         let ids = page["members"].as_array().unwrap().iter();
         members.extend(ids.map(|member| member["id"].as_str().unwrap().to_owned()));
         let Some(next) = page["next"].as_str() else {

@@ -128,7 +128,7 @@ async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (Stri
             let page = server.json(&list).await;
             for cluster in page["clusters"].as_array().unwrap() {
                 let representative = cluster["representative"].as_str().unwrap().to_owned();
-                found.insert(representative, (cluster["id"].clone(), cluster["size"].as_u64().unwrap()));
+                found.insert(representative, cluster["size"].as_u64().unwrap());
             }
             match page["next"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
@@ -136,10 +136,10 @@ async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (Stri
             }
         }
         assert_eq!(found.len(), members.len(), "{order}");
-        for (representative, (number, size)) in &found {
+        for (representative, size) in &found {
             let of_twin = &members[representative.as_str()];
             assert_eq!(*size as usize, of_twin.len());
-            let cluster = server.json(&format!("{route}/clusters/{number}?limit=1000")).await;
+            let cluster = server.json(&format!("{route}/clusters/{representative}?limit=1000")).await;
             let listed = cluster["members"].as_array().unwrap();
             assert_eq!(listed.len() + 1, of_twin.len(), "{cluster}");
             for member in listed {
@@ -330,8 +330,6 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     assert_eq!((status, &begun["clusters"]), (StatusCode::ACCEPTED, &json!([])), "{begun}");
     assert_eq!(server.get("/export?representatives=true").await.status(), StatusCode::SERVICE_UNAVAILABLE);
     wait_until_decided(&server, "").await;
-    let newest = server.json("/clusters?order=newest&min_size=1&limit=1").await["clusters"][0]["id"].clone();
-    assert!(newest.as_u64().unwrap() >= 2 * sizes.len() as u64, "numbers are not used again: {newest}");
     assert_eq!(server.delete("/clusters").await, StatusCode::NO_CONTENT);
     assert_eq!(server.get("/documents/d0/cluster").await.status(), StatusCode::CONFLICT);
     assert_eq!(server.documents().await, 5_001);
@@ -420,7 +418,7 @@ async fn a_better_near_duplicate_replaces_and_a_linked_one_is_named() {
     );
     let (_, linked) =
         server.post(&format!("{route}?on_duplicate=link"), json!({"id": "copy", "text": longer})).await;
-    assert_eq!(linked["cluster"], json!({"id": 2, "representative": "long", "distance": 0}), "{linked}");
+    assert_eq!(linked["cluster"], json!({"representative": "long", "distance": 0}), "{linked}");
     for (wanted, code) in [("link", "no_clusters"), ("replace", "no_clusters")] {
         let (status, problem) =
             server.post(&format!("/documents?on_duplicate={wanted}"), json!({"text": text})).await;
@@ -445,13 +443,17 @@ async fn a_better_near_duplicate_replaces_and_a_linked_one_is_named() {
         "{problem}"
     );
     for (path, status) in [
+        ("clusters/long", StatusCode::OK),
         ("clusters/99", StatusCode::NOT_FOUND),
-        ("clusters/x", StatusCode::UNPROCESSABLE_ENTITY),
         ("clusters?cursor=zz", StatusCode::UNPROCESSABLE_ENTITY),
         ("clusters?limit=0", StatusCode::UNPROCESSABLE_ENTITY),
     ] {
         assert_eq!(server.get(&format!("/collections/news/{path}")).await.status(), status, "{path}");
     }
+    let answer = server.get("/collections/news/clusters/copy").await;
+    let problem = answer.json::<Value>().await.unwrap();
+    assert_eq!(problem["code"], "no_cluster");
+    assert!(problem["detail"].as_str().unwrap().contains("\"long\" represents its cluster"), "{problem}");
 }
 
 #[tokio::test]

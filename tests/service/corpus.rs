@@ -123,9 +123,10 @@ fn unexpected() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-const ROUTES: [(&str, &str); 9] = [
+const ROUTES: [(&str, &str); 10] = [
     ("POST", "/documents"),
     ("POST", "/batch/documents"),
+    ("POST", "/preview/documents"),
     ("POST", "/batch/similar"),
     ("POST", "/batch/fingerprint"),
     ("PUT", "/documents/corpus"),

@@ -92,16 +92,18 @@ async fn a_partial_snapshot_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_directory_of_a_newer_format_is_refused_and_left_unchanged() {
+async fn a_directory_of_another_format_is_refused_and_left_unchanged() {
     let data = directory();
     fill(data.path(), 10).await;
     let marker = data.path().join("FORMAT");
     let original = fs::read_to_string(&marker).unwrap();
-    fs::write(&marker, "lookalike 2\n").unwrap();
-    let (code, stderr) = failed_start(data.path());
-    assert_eq!(code, 65, "{stderr}");
-    assert!(stderr.contains("format 2") && stderr.contains("reads format 1"), "{stderr}");
-    assert_eq!(fs::read_to_string(&marker).unwrap(), "lookalike 2\n");
+    for (format, says) in [("lookalike 3\n", "reads format 2"), ("lookalike 1\n", "development version")] {
+        fs::write(&marker, format).unwrap();
+        let (code, stderr) = failed_start(data.path());
+        assert_eq!(code, 65, "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+        assert_eq!(fs::read_to_string(&marker).unwrap(), format);
+    }
     fs::write(&marker, original).unwrap();
     check_all_documents(data.path(), 10).await;
 }

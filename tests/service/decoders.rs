@@ -12,7 +12,7 @@ use lookalike_hamming::snapshot;
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 use lookalike_keys::KeyFile;
 use lookalike_store::backup::{self, BackupError, Manifest, Writer};
-use lookalike_store::{CollectionSettings, Row};
+use lookalike_store::{CollectionSettings, Lifetime, Row};
 use lookalike_text as text;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -141,11 +141,12 @@ fn backups() {
             place: 0,
             short: false,
             written_ms: number,
-            expires_ms: None,
+            lifetime: Lifetime::Endless,
             metadata: Some("{\"a\":1}".to_owned()),
             grams: vec![Gram { hash: number, from: 3, to: 9 }, Gram { hash: 1 << 60, from: 4, to: 20 }],
             text: Some("图书馆\n".to_owned()),
             sketch: None,
+            thumbnail: None,
         };
         writer.document(&DocumentId::new(&format!("id-{number}")).unwrap(), &row).unwrap();
     }

@@ -108,7 +108,7 @@ struct Near {
     shape: Option<SignatureShape>,
     is_empty: Vec<bool>,
     /// Of signatures, the features, each repeated as often as it weighs.
-    features: Vec<HashSet<u64>>,
+    features: Vec<HashSet<(u64, u8)>>,
     k: u32,
     least: f64,
 }
@@ -124,7 +124,12 @@ impl Near {
         let signed: Vec<_> = texts.iter().map(sign).collect();
         let sketch = |text: &String| Signature::of(&features.feature_set(text), 1024).sketch(1);
         let repeated = |text: &String| match &table {
-            Some(table) => table.weighted(&profile.feature_set(text)).into_iter().collect(),
+            Some(table) => {
+                let set = profile.feature_set(text);
+                let times =
+                    |(feature, weight): (&u64, u8)| (0..weight).map(|time| (*feature, time)).collect();
+                set.iter().zip(table.weights(&set)).flat_map::<Vec<_>, _>(times).collect()
+            }
             None => HashSet::new(),
         };
         Near {

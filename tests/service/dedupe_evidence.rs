@@ -212,7 +212,7 @@ fn what_cannot_be_compared_is_refused_before_the_work() {
             &["a.jsonl", "--source-field", "site"],
             "there is no field \"site\"; there are h, text; --source-field",
         ),
-        (&["b.txt", "--source-field", "site"], "b.txt: text files have no field \"site\""),
+        (&["b.txt", "--source-field", "site"], "b.txt: texts and images have no field \"site\""),
     ];
     for (arguments, expected) in cases {
         let stderr = refused(folder.path(), &[arguments, &["-o", "out"]].concat());

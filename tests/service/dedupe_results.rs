@@ -200,7 +200,7 @@ fn what_cannot_have_notes_or_ids_is_refused() {
             &["b.txt", "--annotate"],
             "b.txt: --annotate writes no fields into a text; --duplicates or --clusters-file",
         ),
-        (&["b.txt", "--keep-ids", "ids"], "b.txt: text files have no ids for --keep-ids"),
+        (&["b.txt", "--keep-ids", "ids"], "b.txt: texts and images have no ids for --keep-ids"),
         (
             &["a.jsonl", "--keep-ids", "ids"],
             "a.jsonl:1: there is no field \"id\"; there are text; --id-field",

@@ -209,7 +209,7 @@ fn every_format_loses_the_same_passages() {
         assert_eq!(fs::read_to_string(path("out").join(name(*number))).unwrap(), *text);
     }
     run("p.parquet");
-    let rows = columnar::rows(&*path("out/p.parquet"), Format::Parquet, &["id", "text", "n"]).unwrap();
+    let rows = columnar::rows(&*path("out/p.parquet"), Format::Parquet, &["id", "text", "n"], None).unwrap();
     let rows: Vec<Vec<Option<String>>> = rows.map(Result::unwrap).collect();
     let expected: Vec<Vec<Option<String>>> = left
         .iter()

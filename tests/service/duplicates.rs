@@ -1,8 +1,12 @@
-//! `on_duplicate=skip`: of any number of near-duplicates sent concurrently, exactly one is stored.
+//! `on_duplicate`: of any number of near-duplicates sent concurrently, exactly one is stored; and which are
+//! near-duplicates.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::join_all;
+use lookalike_hash::Hash;
+use lookalike_text::fingerprint::{Profile, Signature, Sketch};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -160,4 +164,143 @@ async fn more_near_documents_than_one_may_replace_are_refused_with_a_way_out() {
     let (status, replaced) = server.post(route, offered(5_000)).await;
     assert_eq!((status, &replaced["outcome"]), (StatusCode::OK, &json!("replaced")), "{replaced}");
     assert_eq!(server.json("/collections/best").await["documents"], 2);
+}
+
+/// Words of a text of which `changed` differ from those of others with this `topic`.
+fn text(topic: u64, version: u64, changed: u64) -> String {
+    let word = |seed: u64| {
+        let mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..3 + mixed % 5).map(|at| char::from(b'a' + (mixed >> (8 + 5 * at)) as u8 % 26)).collect::<String>()
+    };
+    let words = (0..40).map(|at| {
+        let is_changed = (at * 7 + version) % 40 < changed;
+        word(topic << 32 | at << 16 | if is_changed { version } else { 0 })
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test]
+async fn without_a_distance_texts_are_duplicates_by_their_similarity() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/c", json!({"profile": "copies-128"})).await;
+    let (_, all) =
+        server.put("/collections/all", json!({"profile": "copies-128", "clusters": {"keep": "first"}})).await;
+    let check = json!({"keep": "first", "k": 23, "check": {"k": 31, "similarity": 0.5}});
+    assert_eq!(all["clusters"], check, "{all}");
+    let profile = Profile::named("copies-128").unwrap();
+    let features = Profile::named("pairs-64").unwrap();
+    let mut stored: Vec<(Hash, String, Option<Sketch>)> = Vec::new();
+    // Near hashes that are no duplicates, far ones that are, and hashes without a text.
+    let mut seen = [0; 3];
+    for (at, (topic, version)) in
+        (0..300).flat_map(|topic| (0..4).map(move |version| (topic, version))).enumerate()
+    {
+        let text = text(topic % 60, version + topic / 60 * 4 + 1, (topic + version) % 16);
+        let hash = profile.fingerprint(&text).hash;
+        let sketch = Signature::of(&features.feature_set(&text), 256).sketch(1);
+        let id = format!("{at:04}");
+        let has_text = at % 7 != 3;
+        let near = |(other, id, sketched): &(Hash, String, Option<Sketch>)| {
+            let distance = hash.distance(*other).unwrap();
+            let similarity = sketched.as_ref().map(|other| sketch.similarity(other)).filter(|_| has_text);
+            let reach = if has_text { 31 } else { 23 };
+            (distance <= reach).then(|| (distance, *other, id.clone(), similarity))
+        };
+        let mut near: Vec<_> = stored.iter().filter_map(near).collect();
+        near.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+        assert!(near.len() <= 32, "the test is of fewer than are compared");
+        near.retain(|(distance, _, _, similarity)| {
+            let is_near = similarity.map_or(*distance <= 23, |similarity| similarity >= 0.5);
+            seen[0] += usize::from(!is_near && *distance <= 23);
+            seen[1] += usize::from(is_near && *distance > 23);
+            seen[2] += usize::from(is_near && similarity.is_none());
+            is_near
+        });
+        let body = if has_text {
+            json!({"id": id, "text": text})
+        } else {
+            json!({"id": id, "hash": hash.to_string()})
+        };
+        server.post("/collections/all/documents", body.clone()).await;
+        let (status, answer) =
+            server.post("/collections/c/documents?on_duplicate=skip&similar=10", body).await;
+        if near.is_empty() {
+            assert_eq!(
+                (status, &answer["outcome"]),
+                (StatusCode::CREATED, &json!("created")),
+                "{at}: {answer}"
+            );
+            stored.push((hash, id, has_text.then_some(sketch)));
+            continue;
+        }
+        near.sort_by(|a, b| (a.0, &a.2).cmp(&(b.0, &b.2)));
+        near.truncate(10);
+        let expected: Vec<Value> =
+            near.iter().map(|(_, _, id, similarity)| json!([id, similarity])).collect();
+        let named = answer["similar"].as_array().unwrap().iter();
+        let named: Vec<Value> = named.map(|one| json!([one["id"], one.get("similarity")])).collect();
+        assert_eq!((&answer["outcome"], named), (&json!("duplicate"), expected), "{at}: {answer}");
+    }
+    assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
+    // What is kept here represents the clusters of all; and those of an explicit k are others.
+    let kept: Vec<&str> = stored.iter().map(|(_, id, _)| id.as_str()).collect();
+    assert_eq!(representatives(&server).await, kept);
+    for (rule, is_checked) in [(json!({"keep": "first", "k": 23}), false), (json!({"keep": "first"}), true)] {
+        let (_, begun) = server.post("/collections/all/clusters", rule).await;
+        assert_eq!(begun["rule"].get("check").is_some(), is_checked, "{begun}");
+        while server.json("/collections/all/clusters").await["pending"] != 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(representatives(&server).await == kept, is_checked);
+    }
+}
+
+/// The documents of the collection `all` that represent clusters.
+async fn representatives(server: &Server) -> Vec<String> {
+    let lines = server.export("/collections/all/export?representatives=true").await;
+    let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
+    lines.lines().map(id).collect()
+}
+
+#[tokio::test]
+async fn of_concurrent_similar_texts_exactly_one_is_stored() {
+    let data = directory();
+    let server = Arc::new(Server::start(data.path()).await);
+    server.put("/collections/c", json!({"profile": "copies-128"})).await;
+    // So many that the search runs on the pool and not in the writer.
+    let others: String =
+        (0..3_000).map(|at| format!("{}\n", json!({"text": text(at + 100, 0, 0)}))).collect();
+    server.stream("/collections/c/documents", others).await;
+    for round in 0..10 {
+        let start = Arc::new(Barrier::new(CLIENTS));
+        let offers = (0..CLIENTS as u64).map(|client| {
+            let (server, start) = (Arc::clone(&server), Arc::clone(&start));
+            let body = json!({"id": format!("{round}-{client}"), "text": text(round, client + 1, 1)});
+            tokio::spawn(async move {
+                start.wait().await;
+                server.post("/collections/c/documents?on_duplicate=skip", body).await.1
+            })
+        });
+        let answers: Vec<Value> = join_all(offers).await.into_iter().map(Result::unwrap).collect();
+        let created = answers.iter().filter(|answer| answer["outcome"] == "created").count();
+        assert_eq!(created, 1, "{round}: {answers:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_replaces_only_those_that_are_similar() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let rule = json!({"profile": "copies-128", "clusters": {"keep": "max:n", "k": 23}});
+    server.put("/collections/c", rule).await;
+    for (id, version, changed) in [("near", 1, 0), ("edited", 2, 2), ("form", 3, 9)] {
+        let body = json!({"id": id, "text": text(1, version, changed), "metadata": {"n": 1}});
+        server.post("/collections/c/documents", body).await;
+    }
+    let best = json!({"id": "best", "text": text(1, 4, 0), "metadata": {"n": 2}});
+    let (_, answer) = server.post("/collections/c/documents?on_duplicate=replace", best).await;
+    assert_eq!(answer["outcome"], "replaced", "{answer}");
+    let found = server.json("/collections/c/similar?id=best&k=40").await;
+    assert_eq!(ids(&found), ["form"], "{found}");
 }

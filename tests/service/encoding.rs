@@ -48,7 +48,7 @@ async fn send(
     let last = text.lines().last().unwrap_or("null");
     let mut answer: Value =
         serde_json::from_str(&text).unwrap_or_else(|_| serde_json::from_str(last).unwrap());
-    // While the job of `/clusters` builds them, a cluster is pending, and then it has another number.
+    // While the job of `/clusters` builds them, a cluster is pending.
     remove_clusters(&mut answer);
     (status, accepted, answer)
 }

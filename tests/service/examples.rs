@@ -6,18 +6,22 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, is_replicated};
 
 /// Operations that cannot succeed on this server, with the reason.
-const EXCEPT: [(&str, &str); 3] = [
+const EXCEPT: [(&str, &str); 6] = [
     ("list_replicas", "the server has no replicas"),
-    ("copy_server", "the server has no replicas"),
+    ("hint_at_entry", "the server has no replicas"),
     ("restore", "its body is a backup, a tar"),
+    ("read_parquet", "its body is a Parquet file"),
+    ("get_document_thumbnail", "the documents of the examples are texts"),
+    ("get_document_thumbnail_in_collection", "the documents of the examples are texts"),
 ];
 
-/// Operations that cannot succeed here on replicas, which answer in turns: `restore`, as on a single
-/// server; and jobs that only the server knows that runs them.
-const NOT_ON_REPLICAS: [&str; 10] = [
+/// Operations that cannot succeed here on replicas, which answer in turns: those that need another body or
+/// other documents, as on a single server; and jobs that only the server knows that runs them.
+const NOT_ON_REPLICAS: [&str; 13] = [
     "begin_reindex",
     "end_reindex",
     "get_reindex",
+    "read_parquet",
     "restore",
     "forget_calibration",
     "get_calibration",
@@ -25,6 +29,8 @@ const NOT_ON_REPLICAS: [&str; 10] = [
     "forget_deletion_in_collection",
     "get_deletion",
     "get_deletion_in_collection",
+    "get_document_thumbnail",
+    "get_document_thumbnail_in_collection",
 ];
 
 fn is_left_out(operation: &str) -> bool {

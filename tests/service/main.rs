@@ -12,6 +12,7 @@ mod archives;
 mod attacks;
 mod backup;
 mod bad_input;
+mod banks;
 mod batches;
 mod browser;
 mod bulk;
@@ -51,6 +52,8 @@ mod generated;
 mod golden;
 mod hidden_text;
 mod idempotency;
+#[cfg(feature = "images")]
+mod images;
 mod import;
 mod import_shapes;
 mod import_stops;
@@ -61,13 +64,17 @@ mod marks;
 mod measures;
 mod memory;
 mod mixing;
+#[allow(dead_code, reason = "the tests of replicas use more of it")]
+mod moto;
 mod neighbours;
 mod objects;
 mod overload;
 mod pairs;
 mod parquet;
+mod parquet_rows;
 mod passages;
 mod pathological;
+mod planned;
 mod profiles;
 mod prometheus;
 mod reclaim;
@@ -84,5 +91,9 @@ mod stores;
 mod strangers;
 mod stray_bytes;
 mod supplied;
+#[cfg(feature = "images")]
+mod thumbnails;
 mod tls;
 mod traces;
+#[cfg(not(feature = "images"))]
+mod without_images;

@@ -24,12 +24,13 @@ const INPUTS: Inputs = Inputs { bytes: 1 << 20 };
 const PAGES: Inputs = Inputs { bytes: 4 << 20 };
 const LIMIT: Duration = Duration::from_millis(1_500);
 /// One profile for each code path: the most expensive one of its kind.
-const TEXT_PROFILES: [&str; 13] = [
+const TEXT_PROFILES: [&str; 14] = [
     "every-letter-64",
     "every-letter-128",
     "copies-64",
     "code-128",
     "minhash-code",
+    "noisy",
     "short-128",
     "pairs-64",
     "cppjieba",

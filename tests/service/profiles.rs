@@ -189,6 +189,15 @@ async fn a_short_text_is_looked_up_with_its_own_k() {
 }
 
 #[tokio::test]
+async fn a_collection_refuses_a_profile_that_aligns_letters() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let (status, refused) = server.put("/collections/scans", json!({"profile": "noisy"})).await;
+    assert_eq!((status.as_u16(), &refused["errors"][0]["pointer"]), (422, &json!("/profile")), "{refused}");
+    assert!(refused.to_string().contains("take minhash-copies, or lookalike dedupe"), "{refused}");
+}
+
+#[tokio::test]
 async fn an_invalid_comparison_is_refused_with_the_field() {
     let data = directory();
     let server = Server::start(data.path()).await;

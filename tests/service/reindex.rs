@@ -100,8 +100,8 @@ impl Content {
         order.sort();
         let mut without = |(_, id): (u64, String)| {
             let row = self.rows.remove(&id).unwrap();
-            let expires_ms = row.expires_ms.map(|_| 0);
-            (id, Row { place: 0, written_ms: 0, expires_ms, ..row })
+            let lifetime = row.lifetime.end_ms().map(|_| 0).into();
+            (id, Row { place: 0, written_ms: 0, lifetime, ..row })
         };
         let rows = order.into_iter().map(&mut without).collect();
         (rows, self.marks.into_iter().map(|(mark, _)| mark).collect())
@@ -110,8 +110,8 @@ impl Content {
     /// What a reindex keeps.
     fn kept<'a>(&'a self) -> Vec<Kept<'a>> {
         let kept = |(id, row): (&'a String, &'a Row)| {
-            let Row { place, written_ms, expires_ms, metadata, text, .. } = row;
-            (id, *place, *written_ms, *expires_ms, metadata, text)
+            let Row { place, written_ms, lifetime, metadata, text, .. } = row;
+            (id, *place, *written_ms, lifetime.end_ms(), metadata, text)
         };
         self.rows.iter().map(kept).collect()
     }

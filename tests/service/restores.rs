@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Width};
 use lookalike_store::backup::{Manifest, Writer};
-use lookalike_store::{CollectionSettings, Row};
+use lookalike_store::{CollectionSettings, Lifetime, Row};
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
@@ -30,11 +30,12 @@ fn row(hash: u64) -> Row {
         place: 0,
         short: false,
         written_ms: 1_700_000_000_000,
-        expires_ms: None,
+        lifetime: Lifetime::Endless,
         metadata: None,
         grams: Vec::new(),
         text: None,
         sketch: None,
+        thumbnail: None,
     }
 }
 
@@ -107,7 +108,7 @@ async fn a_restore_checks_the_limits_of_inserts() {
         ),
         (
             |_| (),
-            |row| row.expires_ms = Some(u64::MAX),
+            |row| row.lifetime = Lifetime::Until(u64::MAX),
             422,
             "invalid_backup",
             ["document \"wrong\"", "100 years"],
@@ -141,7 +142,7 @@ async fn a_restore_checks_the_limits_of_inserts() {
     }
     // Expired documents are not restored, and so not checked.
     let expired = with(|row| {
-        row.expires_ms = Some(1);
+        row.lifetime = Lifetime::Until(1);
         row.metadata = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(1_000)));
     });
     let (status, restored) = restore(&server, "expired", backup(|_| (), &expired)).await;

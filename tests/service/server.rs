@@ -4,9 +4,6 @@
 
 #[path = "behind.rs"]
 mod behind;
-#[path = "../replicas/etcd.rs"]
-#[allow(dead_code, reason = "the tests of replicas use more of it")]
-pub mod etcd;
 #[path = "proxy.rs"]
 #[allow(dead_code, reason = "the tests of replicas use more of it")]
 pub mod proxy;
@@ -39,7 +36,7 @@ pub struct Server {
 
 /// Whether a server of a test is several replicas: what its tests know of one process does not hold.
 pub fn is_replicated() -> bool {
-    behind::wanted().is_some()
+    behind::is_wanted()
 }
 
 /// The exit status and the log of a server.
@@ -97,10 +94,10 @@ impl Server {
 
     /// Starts a server with settings from the environment and waits until it is ready.
     pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
-        match behind::wanted() {
-            Some(size) => behind::start(data, variables, size).await,
-            None => Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}")),
+        if behind::is_wanted() {
+            return behind::start(data, variables).await;
         }
+        Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}"))
     }
 
     /// Starts a server in a control group and waits until it is ready.

@@ -1,86 +1,20 @@
-//! `dedupe` from S3 to S3, with moto as the server. It needs `python3 -m venv target/moto` and
-//! `target/moto/bin/pip install 'moto[s3,server]'`; without them a test says so and does nothing.
+//! `dedupe` from S3 to S3, with moto as the server.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::moto::Moto;
 use crate::objects::{lines, stderr};
 use crate::server::{command, directory};
 
-/// Any key is that of the owner, and no signature is verified.
-const OWNER: &str = "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, \
-                     Signature=0";
-
-/// A server of S3 with an empty bucket `crawls`.
-struct Moto {
-    server: Child,
-    address: String,
-}
-
 impl Moto {
-    fn start() -> Option<Moto> {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/moto/bin/moto_server");
-        if !program.exists() {
-            println!("skipped: there is no {}", program.display());
-            return None;
-        }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut server = Command::new(program);
-        let server = server.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-        let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let moto = Moto { server, address: format!("127.0.0.1:{port}") };
-        let start = Instant::now();
-        while TcpStream::connect(&moto.address).is_err() {
-            assert!(start.elapsed() < Duration::from_secs(60), "moto does not start");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        moto.put("", b"");
-        Some(moto)
-    }
-
-    fn request(&self, method: &str, key: &str, body: &[u8]) -> (String, Vec<u8>) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        let (host, length) = (&self.address, body.len());
-        let head = format!(
-            "{method} /crawls/{key} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
-             Content-Length: {length}\r\nAuthorization: {OWNER}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        stream.write_all(body).unwrap();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).unwrap();
-        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-        (String::from_utf8_lossy(&answer[..end]).into_owned(), answer.split_off(end))
-    }
-
-    fn put(&self, key: &str, body: &[u8]) {
-        let (head, body) = self.request("PUT", key, body);
-        assert!(head.contains(" 200 "), "{head}{}", String::from_utf8_lossy(&body));
-    }
-
-    /// The bytes of an object; `None` if there is none.
-    fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let (head, body) = self.request("GET", key, b"");
-        head.contains(" 200 ").then_some(body)
-    }
-
     fn dedupe(&self, folder: &Path, arguments: &[&str]) -> Command {
         let mut run = command(&[&["dedupe"], arguments].concat());
         run.current_dir(folder).stdout(Stdio::null()).stderr(Stdio::piped());
-        run.env("AWS_ENDPOINT_URL", format!("http://{}", self.address));
-        run.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").env("AWS_REGION", "us-east-1");
+        run.envs(self.variables());
         run
-    }
-}
-
-impl Drop for Moto {
-    fn drop(&mut self) {
-        _ = self.server.kill();
-        _ = self.server.wait();
     }
 }
 

@@ -177,7 +177,7 @@ async fn columns_of_one_name_and_files_of_other_formats_are_named() {
         ("c.tsv", format!("k\tk\ttext\n1\t2\t{ONE}\n").into(), &["--id-field", "k"], "have the name \"k\""),
         ("d.jsonl", b"BZh91AY&SY\0\0".to_vec(), &[], "it is bzip2 data: unpack it with bunzip2"),
         ("e.jsonl", b"\xfd7zXZ\0\0\0".to_vec(), &[], "it is xz data: unpack it with unxz"),
-        ("f.txt", b"PK\x03\x04\0\0".to_vec(), &[], "it is a zip archive: unpack it with unzip"),
+        ("f.txt", b"PK\x03\x04\0\0".to_vec(), &[], "it is a zip archive: give it a name with .zip"),
         ("g.csv", b"7z\xbc\xaf\x27\x1c\0".to_vec(), &[], "it is a 7z archive"),
         ("h.jsonl", b"Obj\x01\0".to_vec(), &[], "it is an Avro file"),
     ];

@@ -52,7 +52,9 @@ codes! {
     RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
-    NoCluster NOT_FOUND "no_cluster" "There is no such cluster";
+    NoThumbnail NOT_FOUND "no_thumbnail" "The document has no thumbnail";
+    NoCluster NOT_FOUND "no_cluster" "The document represents no cluster";
+    NoRun NOT_FOUND "no_run" "The dry run is not held";
     NoMark NOT_FOUND "no_mark" "There is no such mark";
     NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
     NoDeletion NOT_FOUND "no_deletion" "No documents were deleted by a filter";
@@ -386,6 +388,7 @@ impl From<&ServiceError> for Problem {
             }
             ServiceError::ProfileChanged { .. } => plain(Code::ProfileChanged),
             ServiceError::NoDocument { .. } => plain(Code::NoDocument),
+            ServiceError::NoThumbnail { .. } => plain(Code::NoThumbnail),
             ServiceError::Condition { version, .. } => {
                 Problem { version: *version, ..plain(Code::PreconditionFailed) }
             }
@@ -394,6 +397,7 @@ impl From<&ServiceError> for Problem {
             }
             ServiceError::TooManyNear => plain(Code::TooManyNear),
             ServiceError::NoCluster { .. } => plain(Code::NoCluster),
+            ServiceError::NoRun { .. } => plain(Code::NoRun),
             ServiceError::NoMark { .. } => plain(Code::NoMark),
             ServiceError::NoClusters(_) => plain(Code::NoClusters),
             ServiceError::NoCalibration(_) | ServiceError::Forgotten => plain(Code::NoCalibration),

@@ -2,11 +2,12 @@
 //! for.
 //!
 //! An estimate from 200 minima is off by .035 on average. Estimates that are above the limit by four standard
-//! deviations are believed.
+//! deviations are believed. If the profile aligns letters, only equal signatures are.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::alignment::Aligned;
 use super::overlap::FeatureSet;
 use super::radius::Radius;
 use lookalike_corpus::Judge;
@@ -15,20 +16,46 @@ use lookalike_text::fingerprint::Profile;
 
 /// The standard deviations above the limit from which on an estimate is believed.
 const DEVIATIONS: f64 = 4.0;
-/// The sets that are held, and the most features of one of these.
+/// The texts that are held, and the most features or letters of one of these.
 const HELD: usize = 1 << 10;
-const MOST_FEATURES: usize = 1 << 10;
+const MOST_PARTS: usize = 1 << 10;
 
-/// The set of a document, if it is held.
-type Place = Mutex<Option<(u32, Arc<FeatureSet>)>>;
+/// What is compared of a document, if it is held.
+type Place = Mutex<Option<(u32, Arc<Compared>)>>;
 
 /// The least similarity of near texts, which the texts themselves decide.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Exact {
-    /// The least weighted Jaccard similarity, 0 to 1.
+    /// The least similarity, 0 to 1: the weighted Jaccard similarity, or that of aligned letters.
     pub least: f64,
     /// The largest distance of signatures at which the estimate is believed.
     pub sure: u32,
+    /// Whether letters are aligned.
+    pub is_aligned: bool,
+}
+
+/// What is compared of a text.
+enum Compared {
+    Features(FeatureSet),
+    Letters(Aligned),
+}
+
+impl Compared {
+    fn parts(&self) -> usize {
+        match self {
+            Compared::Features(set) => set.len(),
+            Compared::Letters(letters) => letters.len(),
+        }
+    }
+
+    fn is_near(&self, other: &Compared, least: f64) -> bool {
+        match (self, other) {
+            (Compared::Features(a), Compared::Features(b)) => a.overlap(b).similarity >= least,
+            (Compared::Letters(a), Compared::Letters(b)) => a.is_near(b, least),
+            // One check compares all texts in one way.
+            _ => false,
+        }
+    }
 }
 
 impl Exact {
@@ -46,13 +73,17 @@ impl Exact {
     /// ```
     pub fn of(profile: &Profile, radius: Radius, is_weighted: bool) -> Option<Exact> {
         let shape = profile.signatures().filter(|shape| !shape.is_set)?;
-        let least = match radius {
-            Radius::Distance(_) => return None,
-            Radius::Similarity(least) => least,
-            Radius::OfProfile => shape.threshold_of(radius.of(profile, is_weighted).ok()?),
+        let least = match (radius, profile.alignment()) {
+            (Radius::Distance(_), _) => return None,
+            (Radius::OfProfile, Some(least)) | (Radius::Similarity(least), Some(_)) => {
+                return Some(Exact { least, sure: 0, is_aligned: true });
+            }
+            (Radius::Similarity(least), None) => least,
+            (Radius::OfProfile, None) => shape.threshold_of(radius.of(profile, is_weighted).ok()?),
         };
         let deviation = (least * (1.0 - least) / f64::from(shape.cells)).sqrt();
-        Some(Exact { least, sure: shape.distance_for(least + DEVIATIONS * deviation) })
+        let sure = shape.distance_for(least + DEVIATIONS * deviation);
+        Some(Exact { least, sure, is_aligned: false })
     }
 
     /// The judge of documents whose texts have these names. A document without a text is near by its
@@ -65,21 +96,26 @@ impl Exact {
     ) -> Judge<'a> {
         let held: Vec<Place> = (0..HELD).map(|_| Mutex::default()).collect();
         // A document is compared with several others, one after the other.
-        let set = move |number: u32| {
+        let compared = move |number: u32| {
             let place = &held[number as usize % HELD];
             let found = place.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            if let Some((_, set)) = found.filter(|(own, _)| *own == number) {
-                return Some(set);
+            if let Some((_, compared)) = found.filter(|(own, _)| *own == number) {
+                return Some(compared);
             }
-            let set = Arc::new(FeatureSet::of(profile, weights.as_deref(), &text(number)?));
-            if set.len() <= MOST_FEATURES {
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some((number, Arc::clone(&set)));
+            let text = text(number)?;
+            let compared = Arc::new(if self.is_aligned {
+                Compared::Letters(Aligned::of(profile, &text))
+            } else {
+                Compared::Features(FeatureSet::of(profile, weights.as_deref(), &text))
+            });
+            if compared.parts() <= MOST_PARTS {
+                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some((number, Arc::clone(&compared)));
             }
-            Some(set)
+            Some(compared)
         };
         let is_near = move |a: u32, b: u32| {
-            let (Some(a), Some(b)) = (set(a), set(b)) else { return true };
-            a.overlap(&b).similarity >= self.least
+            let (Some(a), Some(b)) = (compared(a), compared(b)) else { return true };
+            a.is_near(&b, self.least)
         };
         Judge { sure: self.sure, is_near: Arc::new(is_near) }
     }

@@ -109,14 +109,16 @@ impl Kernel {
     }
 
     /// The name of all texts that are compared alike: their hash, and digests of their sketch and their
-    /// features, as far as these are compared.
+    /// features or letters, as far as these are compared.
     pub fn group(&self, text: &str, print: &Print) -> Vec<u8> {
         let mut name = Vec::new();
         print.hash.write_bytes(&mut name);
         if self.check.is_some() {
             name.extend(xxh3_128(&print.sketch).to_be_bytes());
         }
-        if self.exact.is_some() {
+        if self.profile.alignment().is_some() {
+            name.extend(xxh3_128(self.profile.letters(text).as_bytes()).to_be_bytes());
+        } else if self.exact.is_some() {
             let features = self.profile.feature_set(text);
             let bytes: Vec<u8> = features.iter().flat_map(|feature| feature.to_be_bytes()).collect();
             name.extend(xxh3_128(&bytes).to_be_bytes());

@@ -1,6 +1,7 @@
 //! Near-duplicates of texts, from the texts themselves: of a whole corpus, and of texts as they arrive.
 //!
 //! - [`dedupe()`] decides about texts in memory. The result is that of the command `lookalike dedupe`.
+//! - [`dedupe_hashes`] does so about hashes of images.
 //! - [`NearMap`] stores texts under ids, and refuses those that resemble a stored one.
 //! - [`Keep`], [`Printer`], [`Lesson`], [`Radius`] and [`decide()`] are the steps of [`dedupe()`], for
 //!   programs whose texts do not fit in memory, and [`Kernel`] for those that run on many machines.
@@ -22,8 +23,10 @@
 
 #![deny(unreachable_pub)]
 
+mod alignment;
 mod decide;
 mod exact;
+mod hashed;
 mod keep;
 mod kernel;
 mod lesson;
@@ -36,6 +39,7 @@ mod texts;
 
 pub use decide::{Groups, Plan, decide};
 pub use exact::Exact;
+pub use hashed::{Hashed, dedupe_hashes};
 pub use keep::Keep;
 pub use kernel::Kernel;
 pub use lesson::Lesson;

@@ -71,6 +71,14 @@ pub enum NearMapError {
     /// The distance does not suit the profile.
     #[error(transparent)]
     Radius(#[from] RadiusError),
+    /// The profile aligns the letters of texts, and a map has none.
+    #[error(
+        "{profile} aligns the letters of two texts, and texts are not stored: take minhash-copies, or dedupe"
+    )]
+    Aligns {
+        /// The profile.
+        profile: String,
+    },
     /// The id is stored.
     #[error("a text is stored under this id: remove it first, or give another id")]
     Taken,
@@ -80,7 +88,12 @@ impl<K: Clone + Eq + Key, V> NearMap<K, V> {
     /// An empty map of texts that are compared by this profile. Texts are near if their distance is at most
     /// `k`; by default at most that of each text, which for most profiles is [`Profile::default_k`].
     pub fn new(profile: &'static Profile, k: Option<u32>) -> Result<NearMap<K, V>, NearMapError> {
-        check_takes_texts(profile).map_err(NearMapError::TakesNoTexts)?;
+        if !profile.takes_images() {
+            check_takes_texts(profile).map_err(NearMapError::TakesNoTexts)?;
+        }
+        if profile.alignment().is_some() {
+            return Err(NearMapError::Aligns { profile: profile.id().to_string() });
+        }
         k.map(|k| Radius::Distance(k).of(profile, false)).transpose()?;
         let index = index_for(profile.width(), profile.signatures());
         let (entries, ids) = (HashMap::default(), HashMap::default());
@@ -118,10 +131,32 @@ impl<K: Clone + Eq + Key, V> NearMap<K, V> {
     /// # Errors
     /// [`NearMapError::Taken`] if the id is stored.
     pub fn insert_if_novel(&mut self, id: K, text: &str, value: V) -> Result<Option<Near<K>>, NearMapError> {
+        let made = printed(self.profile, text)?;
+        self.insert_made(id, made, value)
+    }
+
+    /// [`NearMap::insert_if_novel`] of an image, whose fingerprint is made elsewhere.
+    ///
+    /// # Errors
+    /// [`NearMapError::Taken`] if the id is stored.
+    pub fn insert_image_if_novel(
+        &mut self,
+        id: K,
+        made: Fingerprint,
+        value: V,
+    ) -> Result<Option<Near<K>>, NearMapError> {
+        self.insert_made(id, of_image(made), value)
+    }
+
+    fn insert_made(
+        &mut self,
+        id: K,
+        made: (Fingerprint, Print),
+        value: V,
+    ) -> Result<Option<Near<K>>, NearMapError> {
         if self.entries.contains_key(&id) {
             return Err(NearMapError::Taken);
         }
-        let made = printed(self.profile, text);
         let near = self.near(&made, None).into_iter().next();
         if near.is_none() {
             let (fingerprint, print) = made;
@@ -148,8 +183,20 @@ impl<K: Clone + Eq + Key, V> NearMap<K, V> {
     /// # Errors
     /// [`NearMapError::Radius`] if `k`, which replaces that of the map, does not suit the profile.
     pub fn find(&self, text: &str, k: Option<u32>) -> Result<Vec<Near<K>>, NearMapError> {
+        self.find_made(&printed(self.profile, text)?, k)
+    }
+
+    /// [`NearMap::find`] of an image, whose fingerprint is made elsewhere.
+    ///
+    /// # Errors
+    /// [`NearMapError::Radius`] if `k` does not suit the profile.
+    pub fn find_image(&self, made: Fingerprint, k: Option<u32>) -> Result<Vec<Near<K>>, NearMapError> {
+        self.find_made(&of_image(made), k)
+    }
+
+    fn find_made(&self, made: &(Fingerprint, Print), k: Option<u32>) -> Result<Vec<Near<K>>, NearMapError> {
         k.map(|k| Radius::Distance(k).of(self.profile, false)).transpose()?;
-        Ok(self.near(&printed(self.profile, text), k))
+        Ok(self.near(made, k))
     }
 
     fn near(&self, (fingerprint, print): &(Fingerprint, Print), k: Option<u32>) -> Vec<Near<K>> {
@@ -186,8 +233,13 @@ impl<K: Clone + Eq + Key, V> NearMap<K, V> {
 }
 
 /// What a map compares of a text.
-fn printed(profile: &'static Profile, text: &str) -> (Fingerprint, Print) {
-    Printer { profile, weights: None, is_checked: false }.print(text)
+fn printed(profile: &'static Profile, text: &str) -> Result<(Fingerprint, Print), NearMapError> {
+    check_takes_texts(profile).map_err(NearMapError::TakesNoTexts)?;
+    Ok(Printer { profile, weights: None, is_checked: false }.print(text))
+}
+
+fn of_image(made: Fingerprint) -> (Fingerprint, Print) {
+    (made, Print { hash: made.hash, signature: Vec::new(), sketch: Vec::new() })
 }
 
 #[cfg(test)]

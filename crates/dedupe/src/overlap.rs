@@ -21,7 +21,7 @@ pub struct FeatureSet {
     /// Sorted.
     features: Vec<u64>,
     /// The weight of each feature; empty if each weighs the same.
-    weights: Vec<u64>,
+    weights: Vec<u8>,
 }
 
 /// What two texts have in common. Each number is 0 to 1.
@@ -58,7 +58,7 @@ impl FeatureSet {
             place += other.features[place..].iter().take_while(|found| *found < feature).count();
             if other.features.get(place) == Some(feature) {
                 count += 1;
-                common += self.weights.get(own).copied().unwrap_or(1);
+                common += self.weights.get(own).map_or(1, |weight| u64::from(*weight));
             }
         }
         let all = self.weight() + other.weight() - common;
@@ -67,7 +67,10 @@ impl FeatureSet {
     }
 
     fn weight(&self) -> u64 {
-        if self.weights.is_empty() { self.features.len() as u64 } else { self.weights.iter().sum() }
+        if self.weights.is_empty() {
+            return self.features.len() as u64;
+        }
+        self.weights.iter().map(|weight| u64::from(*weight)).sum()
     }
 }
 
@@ -106,12 +109,16 @@ mod tests {
     use super::*;
 
     /// By the definition: a set with weights is a set in which each feature is repeated.
+    fn repeated(table: Option<&Frequencies>, set: &[u64]) -> HashSet<(u64, u8)> {
+        let weights = table.map_or_else(|| vec![1; set.len()], |table| table.weights(set));
+        let times = |(feature, weight): (&u64, u8)| (0..weight).map(|time| (*feature, time)).collect();
+        set.iter().zip(weights).flat_map::<Vec<_>, _>(times).collect()
+    }
+
     fn expected(profile: &Profile, table: Option<&Frequencies>, a: &str, b: &str) -> Overlap {
         let sets = [a, b].map(|text| profile.feature_set(text));
-        let repeated = |set: &Vec<u64>| table.map_or_else(|| set.clone(), |table| table.weighted(set));
         let [a, b]: [HashSet<u64>; 2] = [&sets[0], &sets[1]].map(|set| set.iter().copied().collect());
-        let [wide_a, wide_b]: [HashSet<u64>; 2] =
-            [&sets[0], &sets[1]].map(|set| repeated(set).into_iter().collect());
+        let [wide_a, wide_b] = [&sets[0], &sets[1]].map(|set| repeated(table, set));
         let ratio = |part: usize, whole: usize| if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
         let common = a.intersection(&b).count();
         Overlap {

@@ -10,7 +10,8 @@ pub enum Radius {
     OfProfile,
     /// A number of bits, or of cells of signatures.
     Distance(u32),
-    /// The least similarity of signatures, 0 to 1.
+    /// The least similarity of signatures, 0 to 1; or of letters, if the profile aligns them
+    /// ([`Profile::alignment`]).
     Similarity(f64),
 }
 
@@ -57,6 +58,8 @@ impl Radius {
             (Radius::Distance(k), _) if k <= most => Ok(k),
             (Radius::Distance(_), _) => Err(RadiusError::TooFar { profile: name(), most }),
             (Radius::Similarity(least), _) if !(0.0..=1.0).contains(&least) => Err(RadiusError::NoSimilarity),
+            // The texts decide: signatures say which ones.
+            (Radius::Similarity(_), Some(_)) if profile.alignment().is_some() => Ok(profile.default_k()),
             (Radius::Similarity(least), Some(shape)) => Ok(shape.distance_for(least)),
             (Radius::Similarity(_), None) => Err(RadiusError::MakesHashes { profile: name() }),
         }

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use super::registry::reach;
 use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
-use lookalike_hash::{ClusterRule, CollectionName, KeepRule, SignatureShape, Width};
+use lookalike_hash::{ClusterRule, CollectionName, KeepRule, SignatureShape, SketchCheck, Width};
 use lookalike_text::fingerprint::makes_the_same;
 
 /// The properties of a profile that a collection needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProfileFacts {
     /// Its id, `name@version`.
     pub id: String,
@@ -28,6 +28,15 @@ pub struct ProfileFacts {
     pub k: u32,
     /// The size in bytes of the sketch that documents of a new collection keep by default, if they keep one.
     pub sketch_bytes: Option<u16>,
+    /// The check of documents that are near by this profile at its default distance.
+    pub check: Option<SketchCheck>,
+}
+
+impl ProfileFacts {
+    /// The check of clusters at this distance.
+    fn check_at(&self, k: u32) -> Option<SketchCheck> {
+        self.check.filter(|_| self.k == k)
+    }
 }
 
 /// The settings that a client names. An omitted setting keeps its value, or gets the default in a new
@@ -137,7 +146,10 @@ impl CollectionChange {
             (None, before) => before.clone(),
             (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
             (Some((keep, k)), _) => {
-                Some(ClusterRule { keep: keep.clone(), k: reach(&after, *k, None).map_err(of_clusters)? })
+                let facts = self.profile.as_ref().unwrap_or(&self.default_profile);
+                let check = facts.check_at(after.k).filter(|_| k.is_none());
+                let k = reach(&after, *k, None).map_err(of_clusters)?;
+                Some(ClusterRule { keep: keep.clone(), k, check })
             }
         };
         if let Some(stored) = current {
@@ -187,7 +199,8 @@ impl CollectionChange {
         };
         let k = reach(&base, wanted.k, wanted.threshold)?;
         let clusters = current.clusters.clone();
-        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, ..rule } });
+        let check = profile.check_at(k);
+        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, check, ..rule } });
         let (sketch_bytes, boilerplate) = (wanted.sketch_bytes(&base)?, wanted.boilerplate(&base)?);
         Ok(CollectionSettings { k, sketch_bytes, boilerplate, clusters, ..base })
     }
@@ -280,12 +293,20 @@ mod tests {
             signatures: None,
             k: 7,
             sketch_bytes: None,
+            check: None,
         }
     }
 
     fn minima(bands: u16, rows: u16) -> ProfileFacts {
         let signatures = SignatureShape::of_minima(bands, rows);
-        ProfileFacts { id: "minima@1".into(), width: Width::Bits128, signatures, k: 100, sketch_bytes: None }
+        ProfileFacts {
+            id: "minima@1".into(),
+            width: Width::Bits128,
+            signatures,
+            k: 100,
+            sketch_bytes: None,
+            check: None,
+        }
     }
 
     fn change() -> CollectionChange {

@@ -9,10 +9,12 @@ use std::slice;
 use super::command::Command;
 use super::registry::Collection;
 use super::{Engine, EngineError};
-use lookalike_hash::{CollectionId, CollectionName, DocumentId, Hash, KeepRule};
-use lookalike_store::{Cluster, ClusterState, Clusters, Membership, Rank, StoreError, View};
+use lookalike_hash::{CollectionId, CollectionName, DocumentId, KeepRule, SketchCheck};
+use lookalike_store::{
+    Cluster, ClusterPlace, ClusterState, Clusters, CopiesOf, Membership, Rank, StoreError, View,
+};
 
-/// Maximum number of clusters that are read to find those of a minimum size in the order of their numbers.
+/// Maximum number of clusters that are read to find those of a minimum size in the order of arrival.
 const READ: usize = 10_000;
 /// The number of copies that are read at once.
 const COPIES: usize = 64;
@@ -24,8 +26,6 @@ pub enum Placement {
     Pending,
     /// It is in this cluster.
     In {
-        /// The number of the cluster.
-        cluster: u64,
         /// The document that represents it.
         representative: DocumentId,
         /// The distance to that document.
@@ -39,19 +39,19 @@ pub enum ClusterOrder {
     /// The largest first.
     #[default]
     Size,
-    /// The newest first.
+    /// Those whose representatives arrived last first.
     Newest,
 }
 
 /// Which clusters are wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ClusterQuery {
     /// The order.
     pub order: ClusterOrder,
     /// The least size.
     pub min_size: u64,
-    /// Only clusters after the one with this size and number.
-    pub after: Option<(u64, u64)>,
+    /// Only clusters after this place.
+    pub after: Option<ClusterPlace>,
     /// The most clusters in the answer.
     pub limit: usize,
 }
@@ -59,17 +59,15 @@ pub struct ClusterQuery {
 /// A cluster in an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundCluster {
-    /// Its number.
-    pub number: u64,
     /// The document that represents it.
     pub representative: DocumentId,
     /// The number of documents in it.
     pub size: u64,
 }
 
-impl FoundCluster {
-    fn of(number: u64, cluster: Cluster) -> FoundCluster {
-        FoundCluster { number, representative: cluster.representative.id, size: cluster.size }
+impl From<ClusterPlace> for FoundCluster {
+    fn from(place: ClusterPlace) -> FoundCluster {
+        FoundCluster { representative: place.representative.id, size: place.size }
     }
 }
 
@@ -78,8 +76,8 @@ impl FoundCluster {
 pub struct ClusterPage {
     /// The clusters.
     pub clusters: Vec<FoundCluster>,
-    /// The position after which the next page begins, if there may be more.
-    pub next: Option<(u64, u64)>,
+    /// The place after which the next page begins, if there may be more.
+    pub next: Option<ClusterPlace>,
     /// The number of tasks that may change clusters.
     pub pending: u64,
 }
@@ -106,16 +104,25 @@ pub struct ClusterMembers {
     pub is_pending: bool,
 }
 
+/// What is known of the cluster that a document represents.
+#[derive(Clone, Debug)]
+pub enum Represented {
+    /// It represents this one.
+    Cluster(ClusterMembers),
+    /// It represents none; its place.
+    None(Placement),
+}
+
 impl Engine {
     /// Begins to build the clusters of a collection by this rule, at this distance or that of the
-    /// collection; with `None`, to remove them.
+    /// collection, with a check of what is near; with `None`, to remove them.
     ///
     /// # Errors
     /// [`EngineError::NoCollection`], [`EngineError::Distance`], and those of a write.
     pub async fn put_clusters(
         &self,
         name: &CollectionName,
-        rule: Option<(KeepRule, Option<u32>)>,
+        rule: Option<(KeepRule, Option<u32>, Option<SketchCheck>)>,
     ) -> Result<(), EngineError> {
         let name = name.clone();
         self.command(Command::PutClusters { name, rule }).await.map(drop)
@@ -171,66 +178,78 @@ impl Engine {
         let clusters = Clusters::of(&view, collection.id);
         let state = clusters.state()?;
         let pending = state.tasks.max(u64::from(expires));
-        let (mut found, mut next) = (Vec::new(), None);
+        let mut page = ClusterPage { clusters: Vec::new(), next: None, pending };
         if state.is_beginning() {
-            return Ok(ClusterPage { clusters: found, next, pending });
+            return Ok(page);
         }
         match query.order {
             ClusterOrder::Size => {
-                let page = clusters.by_size(query.after, query.limit + 1)?;
-                for (size, number) in page.into_iter().take_while(|(size, _)| *size >= query.min_size) {
-                    if found.len() == query.limit {
-                        next = found.last().map(|last: &FoundCluster| (last.size, last.number));
+                let mut last = None;
+                for place in clusters.by_size(query.after.as_ref()) {
+                    let place = place?;
+                    if place.size < query.min_size {
                         break;
                     }
-                    let cluster = clusters.cluster(number)?;
-                    found
-                        .extend(cluster.map(|cluster| FoundCluster::of(number, Cluster { size, ..cluster })));
+                    if page.clusters.len() == query.limit {
+                        page.next = last;
+                        break;
+                    }
+                    page.clusters.push(place.clone().into());
+                    last = Some(place);
                 }
             }
             ClusterOrder::Newest => {
                 let mut last = None;
-                for (read, entry) in clusters.newest(query.after.map(|(_, number)| number)).enumerate() {
-                    let (number, cluster) = entry?;
-                    if found.len() == query.limit || read == READ {
-                        next = last;
+                for (read, number) in clusters.by_arrival(query.after.as_ref()).enumerate() {
+                    if page.clusters.len() == query.limit || read == READ {
+                        page.next = last;
                         break;
                     }
-                    last = Some((cluster.size, number));
-                    if cluster.size >= query.min_size {
-                        found.push(FoundCluster::of(number, cluster));
+                    let Some(place) = clusters.cluster(number?)?.map(|cluster| cluster.place()) else {
+                        continue;
+                    };
+                    if place.size >= query.min_size {
+                        page.clusters.push(place.clone().into());
                     }
+                    last = Some(place);
                 }
             }
         }
-        Ok(ClusterPage { clusters: found, next, pending })
+        Ok(page)
     }
 
-    /// A cluster with its members after a rank; `None` if there is no such cluster.
+    /// The cluster that a document represents, with its members after a rank; `None` if there is no such
+    /// document.
     ///
     /// # Errors
     /// [`EngineError::Store`].
     pub fn cluster(
         &self,
         collection: &Collection,
-        number: u64,
+        id: &DocumentId,
         after: Option<&Rank>,
         limit: usize,
-    ) -> Result<Option<ClusterMembers>, EngineError> {
+    ) -> Result<Option<Represented>, EngineError> {
         let expires = self.shared.expiry_is_due();
         let view = self.shared.store.view();
-        let clusters = Clusters::of(&view, collection.id);
-        let state = clusters.state()?;
-        let Some(cluster) = clusters.cluster(number)?.filter(|_| !state.is_beginning()) else {
+        if view.row_head(collection.id, id)?.is_none_or(|row| row.has_lapsed(self.now_ms())) {
             return Ok(None);
+        }
+        let placements = Placements::of(&view, collection, expires)?;
+        let Placements { clusters, state, .. } = &placements;
+        let number = if state.is_beginning() { None } else { represented(clusters, id)? };
+        let cluster = number.map(|number| clusters.cluster(number)).transpose()?.flatten();
+        let Some((number, cluster)) = number.zip(cluster) else {
+            return Ok(Some(Represented::None(placements.of_document(id)?)));
         };
-        let mut found = members(&clusters, number, &cluster, after, limit + 1)?;
+        let mut found = members(clusters, number, &cluster, after, limit + 1)?;
         let has_more = found.len() > limit;
         found.truncate(limit);
         // A task at any rank may take a member away, or add one.
         let is_pending = expires || state.tasks > 0;
         let members = found.into_iter().map(|(rank, distance)| Member { rank, distance }).collect();
-        Ok(Some(ClusterMembers { cluster: FoundCluster::of(number, cluster), members, has_more, is_pending }))
+        let cluster = cluster.place().into();
+        Ok(Some(Represented::Cluster(ClusterMembers { cluster, members, has_more, is_pending })))
     }
 }
 
@@ -272,7 +291,6 @@ impl<'v, 's> Placements<'v, 's> {
             return Ok(Placement::Pending);
         };
         Ok(self.clusters.cluster(number)?.map_or(Placement::Pending, |cluster| Placement::In {
-            cluster: number,
             representative: cluster.representative.id,
             distance,
         }))
@@ -285,15 +303,20 @@ pub(super) fn represents(
     collection: CollectionId,
     id: &DocumentId,
 ) -> Result<bool, StoreError> {
-    let clusters = Clusters::of(view, collection);
-    let Some(document) = clusters.document(id)? else { return Ok(false) };
+    Ok(represented(&Clusters::of(view, collection), id)?.is_some())
+}
+
+/// The number of the cluster that a document represents.
+fn represented(clusters: &Clusters<'_, '_>, id: &DocumentId) -> Result<Option<u64>, StoreError> {
+    let Some(document) = clusters.document(id)? else { return Ok(None) };
     let copies = clusters.copies(&document.copies(id))?;
-    Ok(copies.is_some_and(|copies| copies.represents && copies.parts[0].first.id == *id))
+    let copies = copies.filter(|copies| copies.parts.first().is_some_and(|part| part.first.id == *id));
+    Ok(copies.and_then(|copies| copies.represented()))
 }
 
 /// Copies in a cluster, some of which were read.
 struct Source {
-    hash: Hash,
+    of: CopiesOf,
     distance: u32,
     /// Ranks that were read and not yet taken.
     read: VecDeque<Rank>,
@@ -307,7 +330,7 @@ impl Source {
     fn next(&mut self, clusters: &Clusters<'_, '_>, after: &Rank) -> Result<Option<Rank>, StoreError> {
         if let (true, Some(end)) = (self.read.is_empty(), &self.more) {
             let range = (std::ops::Bound::Excluded(after), end.as_ref());
-            self.read = clusters.ranks(self.hash, range, COPIES, false)?.into();
+            self.read = clusters.ranks(&self.of, range, COPIES, false)?.into();
             self.more.take_if(|_| self.read.len() < COPIES);
         }
         Ok(self.read.pop_front())
@@ -328,7 +351,7 @@ fn members(
     let copies = clusters.copies(&cluster.of)?;
     if copies.is_some_and(|copies| copies.count() > 1) {
         let more = Some(None);
-        let mut own = Source { hash: cluster.of.hash, distance: 0, read: VecDeque::new(), more };
+        let mut own = Source { of: cluster.of.clone(), distance: 0, read: VecDeque::new(), more };
         if let Some(rank) = own.next(clusters, &after)? {
             sources.insert(rank, own);
         }
@@ -353,8 +376,8 @@ fn members(
                 });
                 more = Some(later);
             }
-            let (hash, distance) = (part.of.hash, part.distance);
-            let mut source = Source { hash, distance, read: VecDeque::new(), more };
+            let (of, distance) = (part.of, part.distance);
+            let mut source = Source { of, distance, read: VecDeque::new(), more };
             let first = if part.first > after { Some(part.first) } else { source.next(clusters, &after)? };
             if let Some(first) = first {
                 sources.insert(first, source);

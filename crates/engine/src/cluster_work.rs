@@ -13,7 +13,7 @@ use super::registry::Collection;
 use super::writer::Writer;
 use crate::{CollectionSettings, EngineError, reach};
 use lookalike_hamming::{HashIndex, index_for};
-use lookalike_hash::{ClusterRule, CollectionId, CollectionName, Hash, KeepRule};
+use lookalike_hash::{ClusterRule, CollectionId, CollectionName, Hash, KeepRule, SketchCheck};
 use lookalike_store::{Change, ClusterChanges, Clusters, StoreError};
 
 /// The clusters of all collections, as the writer holds them.
@@ -192,13 +192,13 @@ impl Writer {
     pub(super) fn put_clusters(
         &mut self,
         name: &CollectionName,
-        rule: Option<(KeepRule, Option<u32>)>,
+        rule: Option<(KeepRule, Option<u32>, Option<SketchCheck>)>,
     ) -> Result<Done, EngineError> {
         let shared = Arc::clone(&self.shared);
         let collection = shared.registry.get(name)?;
         let current = collection.settings();
         let rule = match rule {
-            Some((keep, k)) => Some(ClusterRule { keep, k: reach(&current, k, None)? }),
+            Some((keep, k, check)) => Some(ClusterRule { keep, k: reach(&current, k, None)?, check }),
             None => None,
         };
         let settings = CollectionSettings { clusters: rule, ..CollectionSettings::clone(&current) };

@@ -1,14 +1,14 @@
 //! Clusters: which documents represent others, kept true while documents come, change and go.
 //!
 //! Documents are ordered by rank: the key of the keep rule, then the order of arrival. A document is a
-//! representative unless a representative of smaller rank is near it: within k, and not marked as no
-//! duplicate of it. Otherwise it is a member of the nearest of these, of several the one that arrived first.
-//! Without marks this is what `dedupe` keeps of the same documents. So the clusters depend on the stored
-//! documents and marks alone, and not on their history.
+//! representative unless a representative of smaller rank is near it: within k, or by the check, and not
+//! marked as no duplicate of it. Otherwise it is a member of the nearest of these, of several the one that
+//! arrived first. Without marks and check this is what `dedupe` keeps of the same documents. So the clusters
+//! depend on the stored documents and marks alone, and not on their history.
 //!
-//! Documents of one hash that are not marked are decided together (`copies`): only the first of them can be
-//! a representative, and when it goes, the next one takes its place. So what a change costs does not depend
-//! on the number of copies, only on the number of different hashes near them.
+//! Documents of one hash and one sketch that are not marked are decided together (`copies`): only the first
+//! of them can be a representative, and when it goes, the next one takes its place. So what a change costs
+//! does not depend on the number of copies, only on the number of different ones near them.
 //!
 //! A change of a document or a mark creates tasks. They are done in the order of ranks, so whatever ranks
 //! before the first task is decided. A group of writes does a limited number; the writer does the rest
@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
 
 use self::copies::assign;
 use super::filter::member;
@@ -189,7 +190,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
         };
         let key = rank_key(&rule.keep, row.metadata.as_deref(), row.characters);
         let is_marked = self.marks.concern(&id)?;
-        let now = Clustered { hash: row.hash, key, place: row.place, is_marked };
+        let sketch = digest(self.sketch(&id)?.as_deref());
+        let now = Clustered { hash: row.hash, sketch, key, place: row.place, is_marked };
         if let Some(before) = &before {
             if *before == (Clustered { is_marked: before.is_marked, ..now }) {
                 return Ok(());
@@ -280,7 +282,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
             self.abdicate(of, &before)?;
             copies = Copies { represents: false, parts: vec![Part { of: None, ..before.parts[0].clone() }] };
         }
-        let (parts, cost, is_done) = assign(&self.clusters, of.hash, copies.parts, &targets)?;
+        let (parts, cost, is_done) = assign(&self.clusters, of, copies.parts, &targets)?;
         copies.parts = parts;
         self.clusters.set_copies(of, Some(&before), Some(&copies))?;
         if !is_done {
@@ -299,7 +301,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
     ) -> Result<usize, StoreError> {
         let Some(own) = self.clusters.copies(&of)?.filter(|own| own.represents) else { return Ok(1) };
         let (Some(rule), first) = (&self.rule, &own.parts[0].first) else { return Ok(1) };
-        let k = rule.k;
+        let k = rule.reach(self.sketch(&first.id)?.as_deref());
         let signature = self.signature(&first.id)?;
         let subject = Subject { hash: of.hash, signature: signature.as_deref() };
         let (hashes, _) = self.plan.near_hashes(self.collection, subject, k, usize::MAX);
@@ -360,7 +362,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
             if self.clusters.document(&id)?.is_none() {
                 let key = rank_key(&rule.keep, row.metadata.as_deref(), row.characters);
                 let is_marked = self.marks.concern(&id)?;
-                let document = Clustered { hash: row.hash, key, place: row.place, is_marked };
+                let sketch = digest(self.sketch(&id)?.as_deref());
+                let document = Clustered { hash: row.hash, sketch, key, place: row.place, is_marked };
                 self.clusters.set_document(&id, Some(&document));
                 self.enter(&id, &document)?;
             }
@@ -384,6 +387,14 @@ impl<'p, 'a> Clustering<'p, 'a> {
         Ok(())
     }
 
+    /// The sketch of a document, if the rule compares sketches.
+    fn sketch(&self, id: &DocumentId) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.rule.as_ref().and_then(|rule| rule.check) {
+            Some(_) => self.plan.sketch(self.collection, id),
+            None => Ok(None),
+        }
+    }
+
     /// The signature of a document, in a collection of signatures.
     fn signature(&self, id: &DocumentId) -> Result<Option<Vec<u8>>, StoreError> {
         if self.collection.signatures.is_none() {
@@ -394,6 +405,11 @@ impl<'p, 'a> Clustering<'p, 'a> {
         }
         Ok(self.plan.view.row(self.collection.id, id)?.and_then(|row| row.sketch))
     }
+}
+
+/// The digest of a sketch, by which copies are told apart; 0 without one.
+fn digest(sketch: Option<&[u8]>) -> u64 {
+    sketch.map_or(0, |sketch| xxh3_64(sketch).max(1))
 }
 
 /// The key of a document by the keep rule. A document without the value that the rule reads comes last.

@@ -12,7 +12,7 @@ use super::intake::Permits;
 use super::registry::{Collection, Registry};
 use super::writer::{Message, Outcomes};
 use super::{Changed, CollectionChange, Condition, EngineError, Operation};
-use lookalike_hash::{CollectionId, CollectionName, KeepRule, Mark};
+use lookalike_hash::{CollectionId, CollectionName, KeepRule, Mark, SketchCheck};
 use lookalike_store::HiddenRecord;
 
 /// A change of the data. It has everything that its effect depends on besides the data.
@@ -25,7 +25,7 @@ pub(super) enum Command {
     /// Delete a collection.
     DeleteCollection { name: CollectionName, condition: Condition },
     /// Build the clusters of a collection by this rule, or remove them.
-    PutClusters { name: CollectionName, rule: Option<(KeepRule, Option<u32>)> },
+    PutClusters { name: CollectionName, rule: Option<(KeepRule, Option<u32>, Option<SketchCheck>)> },
     /// Add marks, each made at a time in milliseconds since 1970-01-01 UTC.
     AddMarks { collection: CollectionId, marks: Vec<(Mark, u64)> },
     /// Remove a mark.
@@ -61,15 +61,6 @@ pub(super) enum HiddenWork {
     Finish { target: CollectionId, change: Option<Box<CollectionChange>> },
     /// Discard it, unless it is visible.
     Abandon { target: CollectionId },
-}
-
-impl HiddenWork {
-    /// Whether it waits while the log has little space left: work that needs space, and the freeze, after
-    /// which writes are refused until the rest is done.
-    pub(super) fn needs_space(&self) -> bool {
-        use HiddenWork::{Fill, Freeze, Mark};
-        matches!(self, Fill(_) | Mark { .. } | Freeze { is_frozen: true, .. })
-    }
 }
 
 impl Command {
@@ -171,8 +162,8 @@ impl Callers {
 mod tests {
     use super::*;
     use crate::{Document, DuplicateRule, ProfileFacts, Row, SettingsChange, Version};
-    use lookalike_hash::{DocumentId, Hash, SignatureShape, Width};
-    use lookalike_store::{CollectionRecord, CollectionSettings};
+    use lookalike_hash::{DocumentId, Hash, SignatureShape, SketchCheck, Width};
+    use lookalike_store::{CollectionRecord, CollectionSettings, Lifetime};
 
     fn bytes(form: &impl Serialize) -> Vec<u8> {
         postcard::to_stdvec(form).unwrap()
@@ -185,6 +176,7 @@ mod tests {
             signatures: SignatureShape::of_minima(25, 8),
             k: 7,
             sketch_bytes: None,
+            check: Some(SketchCheck { k: 31, similarity: 0.5 }),
         };
         CollectionChange {
             profile: None,
@@ -210,11 +202,12 @@ mod tests {
             characters: Some(3),
             place: 0,
             written_ms: 5,
-            expires_ms: None,
+            lifetime: Lifetime::Endless,
             metadata: Some("{}".into()),
             grams: Vec::new(),
             text: Some("abc".into()),
             sketch: None,
+            thumbnail: None,
         }
     }
 
@@ -241,18 +234,26 @@ mod tests {
         let (no_grams, no_sketch) = (0_u8, 0_u8);
         let of_row =
             (hash, None::<u32>, true, Some(3_u32), times, Some("{}"), no_grams, Some("abc"), no_sketch);
-        let put = bytes(&(0_u32, "a", of_row, Some((3_u32, Some(0.5), true)), (3_u32, [9_u64].to_vec())));
+        let put = bytes(&(
+            0_u32,
+            "a",
+            of_row,
+            Some((3_u32, Some((5_u32, 0.25)), Some(0.5), true)),
+            (3_u32, [9_u64].to_vec()),
+        ));
+        let check = Some(SketchCheck { k: 5, similarity: 0.25 });
         let operations = vec![
             Operation::Put {
                 document: Document { id: id("a"), row },
-                unless: Some(DuplicateRule { k: 3, containment: Some(0.5), replaces: true }),
+                unless: Some(DuplicateRule { k: 3, check, containment: Some(0.5), replaces: true }),
                 condition: Condition::Version(vec![Version(9)]),
             },
             Operation::Delete { id: id("b"), condition: Condition::Repeats },
         ];
         let of_operations = [bytes(&(300_u32, 2_u32)), put, bytes(&(1_u32, "b", 4_u32))].concat();
         let operations = Operations { collection: CollectionId(300), operations };
-        let facts = ("plain@1", 128_u32, Some((200_u16, 1_u8, 25_u16, 8_u16, false)), 7_u32, None::<u16>);
+        let shape = Some((200_u16, 1_u8, 25_u16, 8_u16, false));
+        let facts = ("plain@1", 128_u32, shape, 7_u32, None::<u16>, Some((31_u32, 0.5_f64)));
         let of_change = bytes(&(
             (None::<()>, facts, Some(300_u32), Some(0.5), Some(16_u16), Some(true), None::<u32>),
             (Some(("max:a.n", Some(4_u32))), Some(false), Some(None::<u64>)),

@@ -71,7 +71,7 @@ impl Access {
         record: CollectionRecord,
         source: Option<CollectionId>,
     ) -> Result<Filler, EngineError> {
-        self.admit()?;
+        self.shared.budget.admit(true)?;
         let own = self.membership.as_ref();
         let (owner, server) = own.map_or((0, String::new()), |own| (own.origin, own.server.clone()));
         let hidden = HiddenRecord { record, owner, server, source, is_frozen: false };
@@ -79,12 +79,6 @@ impl Access {
             Done::Begun(target) => Ok(Filler { access: self, target, is_done: false }),
             _ => Err(EngineError::Discarded),
         }
-    }
-
-    /// Refuses documents if memory or the log has little space left.
-    fn admit(&self) -> Result<(), EngineError> {
-        self.shared.budget.admit(true)?;
-        self.membership.as_ref().map_or(Ok(()), |membership| membership.order.admit_bulk())
     }
 
     async fn send(&self, work: HiddenWork) -> Result<Done, EngineError> {
@@ -138,16 +132,11 @@ impl Filler {
     }
 
     async fn step(&self, work: HiddenWork) -> Result<(), EngineError> {
-        let Some(membership) = &self.access.membership else {
+        if self.access.membership.is_none() {
             return self.access.send(work).await.map(drop);
-        };
+        }
         for _ in 1..ATTEMPTS {
-            let full = if work.needs_space() { membership.order.admit_bulk().err() } else { None };
-            let sent = match full {
-                None => self.access.send(work.clone()).await,
-                Some(full) => Err(full),
-            };
-            match sent {
+            match self.access.send(work.clone()).await {
                 Err(EngineError::LogUnavailable(reason)) => {
                     tracing::debug!(reason, "a restore or reindex waits for the shared log");
                     tokio::time::sleep(PAUSE).await;

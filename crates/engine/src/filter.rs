@@ -13,6 +13,10 @@ use lookalike_store::RowHead;
 pub struct Filter {
     /// Documents to exclude.
     pub exclude: BTreeSet<DocumentId>,
+    /// The beginning of the id; empty for any.
+    pub id_prefix: String,
+    /// Whether a deletion of the document is planned.
+    pub is_planned: Option<bool>,
     /// Metadata fields and their conditions. `a.b` is the field of that name, or else `b` in the object `a`.
     pub metadata: BTreeMap<String, FieldCondition>,
     /// Written at this time or later, in milliseconds since 1970-01-01 UTC.
@@ -108,19 +112,22 @@ impl Filter {
 
     /// Whether the document is excluded by its id alone.
     pub(super) fn excludes(&self, id: &DocumentId) -> bool {
-        self.exclude.contains(id)
+        self.exclude.contains(id) || !id.as_str().starts_with(&self.id_prefix)
     }
 
     /// Whether a row satisfies the conditions other than the id.
     pub(super) fn admits(&self, row: &RowHead) -> bool {
         let in_time = self.written_from_ms.is_none_or(|from| row.written_ms >= from)
             && self.written_before_ms.is_none_or(|before| row.written_ms < before);
-        in_time && (self.metadata.is_empty() || self.admits_metadata(row.metadata.as_deref()))
+        let is_planned = row.lifetime.deletion_ms().is_some();
+        let has_plan = self.is_planned.is_none_or(|wanted| wanted == is_planned);
+        in_time && has_plan && (self.metadata.is_empty() || self.admits_metadata(row.metadata.as_deref()))
     }
 
     /// Whether the row must be read to apply the filter.
     pub(super) fn needs_row(&self) -> bool {
-        !self.metadata.is_empty() || self.written_from_ms.is_some() || self.written_before_ms.is_some()
+        let has_times = self.written_from_ms.is_some() || self.written_before_ms.is_some();
+        !self.metadata.is_empty() || has_times || self.is_planned.is_some()
     }
 
     fn admits_metadata(&self, metadata: Option<&str>) -> bool {

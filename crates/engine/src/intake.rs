@@ -9,13 +9,9 @@ use super::lookup::INLINE_COST;
 use super::near_duplicates::{Checked, NEAREST};
 use super::nearest::nearest;
 use super::registry::Collection;
-use super::replica::COMMAND_BYTES;
 use super::shared::Shared;
 use super::writer::{Message, Outcomes, Write};
-use super::{
-    Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Outcome, Receipt,
-    Row,
-};
+use super::{Admission, CollectionSettings, Document, Engine, EngineError, Operation, Outcome, Receipt, Row};
 use lookalike_hamming::Subject;
 use lookalike_hash::{CollectionName, SignatureShape};
 use lookalike_run::pool::{Cancel, Patience, driven};
@@ -132,7 +128,11 @@ impl Engine {
         if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
             // A caller that waits for capacity sends bulk data.
             self.admit(admission == Admission::Wait)?;
-            self.admit_to_order(admission == Admission::Wait)?;
+        }
+        if let Some(membership) = &self.membership
+            && operations.iter().any(Operation::expires)
+        {
+            membership.order.admit_expiry()?;
         }
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
         // Before the write takes its share of the queue: waiting for the CPU pool must not block the queue
@@ -158,7 +158,7 @@ impl Engine {
         if operations.is_empty() {
             return Ok(Vec::new());
         }
-        let most = if self.membership.is_some() { COMMAND_BYTES } else { usize::MAX };
+        let most = self.membership.as_ref().map_or(usize::MAX, |membership| membership.order.command_bytes());
         let (queue, commands) = (self.queue.clone(), self.commands.clone());
         let queued = driven(async move {
             let bytes = operations.iter().map(|(operation, _)| size(operation)).sum();
@@ -182,16 +182,13 @@ impl Engine {
 
     /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
     async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
-        let Operation::Put { document, unless: Some(DuplicateRule { k, replaces: false, .. }), .. } =
-            operation
-        else {
-            return None;
-        };
+        let Operation::Put { document, unless: Some(rule), .. } = operation else { return None };
+        let k = rule.reach(&document.row);
         // Every replica decides when it applies the entry.
-        if self.membership.is_some() || collection.index.cost(*k) <= INLINE_COST {
+        if rule.replaces || self.membership.is_some() || collection.index.cost(k) <= INLINE_COST {
             return None;
         }
-        let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
+        let (collection, hash) = (Arc::clone(collection), document.row.hash);
         let signature = collection.signature_of(&document.row).map(Arc::<[u8]>::from);
         let seen = self.shared.applied();
         let search = move |cancel: &Cancel| {

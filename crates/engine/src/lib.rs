@@ -11,7 +11,7 @@
 //!   the calls returned their receipts.
 //! - `unless` is decided in that order too: of any number of near-duplicates submitted at the same
 //!   time, the first is stored and the others are reported as duplicates of it, for every k.
-//! - An expired document ([`Row::expires_ms`]) is in no answer and does not prevent another document from
+//! - An expired document ([`Row::lifetime`]) is in no answer and does not prevent another document from
 //!   being stored, whether it is still on the disk or not.
 //!
 //! *Absent*: the conversion of texts into hashes, HTTP, status codes, and any wall clock other than the one
@@ -82,7 +82,7 @@ use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts, SettingsChange};
 use checkpoint::{Checkpointer, Request, describe};
 pub use cluster_queries::{
-    ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
+    ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement, Represented,
 };
 pub use command::{Callers, Payload};
 use command::{Command, Done};
@@ -98,7 +98,9 @@ use lookalike_hash::{CollectionId, CollectionName};
 use lookalike_run::pool::{CpuPool, PoolError};
 use lookalike_store::Store;
 pub use lookalike_store::backup::{BackupError, Manifest};
-pub use lookalike_store::{CollectionSettings, Digest, Loss, LostPart, Rank, Row, StoreSettings, Verified};
+pub use lookalike_store::{
+    ClusterPlace, CollectionSettings, Digest, Lifetime, Loss, LostPart, Rank, Row, StoreSettings, Verified,
+};
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;
 pub use pairs::{DocumentPair, Pairs};
@@ -109,7 +111,7 @@ pub use registry::{Collection, reach};
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
 pub use replica::{
-    JoinError, Membership, Order, StateDigest, Submission, Submitted, Turn, Turns, replace_data,
+    JoinError, Membership, Order, StateDigest, Submission, Submitted, Turn, Turns, remove_data, replace_data,
 };
 use shared::Shared;
 pub use traffic::{NEAR, Traffic};

@@ -20,7 +20,12 @@ pub(super) fn page(
     let (start, now_ms) = (Instant::now(), shared.clock.now_ms());
     let view = shared.store.view();
     let (mut documents, mut held, mut examined) = (Vec::new(), 0, 0);
-    for row in view.stored_rows_after(collection, wanted.after.as_ref()) {
+    let prefix = wanted.filter.as_deref().map_or("", |filter| &filter.id_prefix);
+    let after = wanted.after.as_ref().filter(|id| id.as_str() >= prefix);
+    if after.is_some_and(|id| !id.as_str().starts_with(prefix)) {
+        return Ok(Page { documents, examined, next: None });
+    }
+    for row in view.stored_rows_with(collection, prefix, after) {
         cancel.check()?;
         let (id, stored) = row?;
         let head = stored.head()?;
@@ -30,7 +35,9 @@ pub(super) fn page(
         let admits = is_live && wanted.filter.as_deref().is_none_or(passes);
         if admits && (!wanted.representatives || represents(&view, collection, &id)?) {
             let mut row = stored.row()?;
-            row.text = row.text.filter(|_| wanted.has_texts);
+            if !wanted.has_texts {
+                (row.text, row.thumbnail) = (None, None);
+            }
             held += size_of::<Document>() + id.as_str().len() + row.held_bytes();
             documents.push(Document { id: id.clone(), row });
         }

@@ -62,7 +62,8 @@ impl Plan<'_> {
         let earlier = before.map(|before| gram_keys(&before.grams)).unwrap_or_default();
         let now = gram_keys(grams);
         let is_unchanged = before.is_some_and(|before| {
-            before.metadata.is_some() == posting.has_metadata && before.expires_ms == posting.expires_ms
+            before.metadata.is_some() == posting.has_metadata
+                && before.lifetime.end_ms() == posting.expires_ms
         });
         for &gone in earlier.difference(&now) {
             self.remove_posting(collection, (Lists::Grams, of, gone), &posting.id)?;

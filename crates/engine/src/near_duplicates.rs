@@ -8,9 +8,9 @@ use super::nearest::nearest;
 use super::planning::Plan;
 use super::recent::Recent;
 use super::registry::Collection;
-use crate::{Document, Match, Outcome};
+use crate::{Document, DuplicateRule, Match, Outcome, Row};
 use lookalike_hamming::Subject;
-use lookalike_hash::{Hash, Sequence};
+use lookalike_hash::{Hash, Sequence, are_duplicates, reach};
 use lookalike_store::{Lists, Posting, StoreError};
 
 /// The maximum number of near-duplicates reported for a rejected document.
@@ -19,11 +19,11 @@ pub(super) const DUPLICATES_NAMED: usize = 10;
 /// The maximum number of documents that a new one replaces. They are removed with it in one commit.
 pub const MAX_REPLACED: usize = 1_000;
 
-/// The maximum number of hashes that a check passes to the writer. There are several because some of them
-/// may be deleted before the writer decides.
+/// The maximum number of hashes that a search passes to the writer. There are several because some of them
+/// may be deleted before the writer decides. As many documents are compared by their sketches.
 pub(super) const NEAREST: usize = 32;
 
-/// The result of a near-duplicate check that was made before the operation reached the writer.
+/// The result of a search for near-duplicates that was made before the operation reached the writer.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     /// The last change that the check is certain to have seen.
@@ -32,17 +32,41 @@ pub(super) struct Checked {
     pub(super) nearest: Vec<Hash>,
 }
 
+/// Documents near a new one.
+struct Near {
+    /// The near-duplicates among them.
+    matches: Vec<Match>,
+    /// The number of those that were compared by their sketches.
+    compared: usize,
+}
+
+impl DuplicateRule {
+    /// The distance within which there may be near-duplicates of a document.
+    pub fn reach(&self, row: &Row) -> u32 {
+        reach(self.k, self.check, row.sketch.as_deref())
+    }
+
+    /// Whether a document within reach, with this sketch if it has one, is a near-duplicate: `None` if it is
+    /// not, otherwise the similarity if the sketches were compared.
+    #[allow(clippy::option_option, reason = "no duplicate, one by distance, or one by similarity")]
+    pub fn similarity(&self, row: &Row, distance: u32, sketch: Option<&[u8]>) -> Option<Option<f64>> {
+        are_duplicates(self.k, self.check, distance, [row.sketch.as_deref(), sketch])
+    }
+}
+
 impl<'a> Plan<'a> {
     /// Stores a document in place of all those within k, if it ranks before all of them.
     pub(super) fn replace(
         &mut self,
         collection: &Collection,
         document: Document,
-        k: u32,
+        rule: &DuplicateRule,
         recent: &mut Recent,
     ) -> Result<Outcome, StoreError> {
+        let k = rule.reach(&document.row);
         let (hashes, _) = self.near_hashes(collection, subject(collection, &document), k, usize::MAX);
-        let near = self.postings_of(collection, &document, hashes, MAX_REPLACED + 1)?;
+        let most = [MAX_REPLACED + 1, MAX_REPLACED];
+        let near = self.near_among(collection, &document, rule, hashes, most)?.matches;
         let rule = collection.settings().clusters.clone();
         let Some(rule) = rule else { return Ok(Outcome::Duplicate(named(near))) };
         let before = self.live_row(collection, &document.id)?;
@@ -72,19 +96,20 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The documents within `k` at this point of the group, nearest first.
+    /// The near-duplicates at this point of the group, nearest first.
     pub(super) fn near(
         &self,
         collection: &Collection,
         document: &Document,
-        k: u32,
+        rule: &DuplicateRule,
         checked: Option<&Checked>,
         recent: &Recent,
     ) -> Result<Vec<Match>, StoreError> {
         if self.left_out(collection, document)?.is_some_and(|left_out| left_out.is_everything()) {
             return Ok(Vec::new());
         }
-        let subject = subject(collection, document);
+        let (subject, k) = (subject(collection, document), rule.reach(&document.row));
+        let most = [DUPLICATES_NAMED, NEAREST];
         let is_near =
             |other: Hash| collection.index.distance(subject, other).is_some_and(|distance| distance <= k);
         if let Some(Checked { seen, nearest }) = checked
@@ -92,18 +117,18 @@ impl<'a> Plan<'a> {
         {
             let is_complete = nearest.len() < NEAREST;
             hashes.extend(nearest);
-            let matches = self.postings_of(collection, document, hashes, DUPLICATES_NAMED)?;
-            // The check passed only its nearest hashes. If none of them has a document any more, others may
+            let Near { matches, compared } = self.near_among(collection, document, rule, hashes, most)?;
+            // The search passed only its nearest hashes. If none of them has a document any more, others may
             // be near.
-            if is_complete || !matches.is_empty() {
+            if is_complete || !matches.is_empty() || compared >= NEAREST {
                 return Ok(matches);
             }
         }
         let mut wanted = NEAREST;
         loop {
             let (hashes, is_complete) = self.near_hashes(collection, subject, k, wanted);
-            let matches = self.postings_of(collection, document, hashes, DUPLICATES_NAMED)?;
-            if is_complete || !matches.is_empty() {
+            let Near { matches, compared } = self.near_among(collection, document, rule, hashes, most)?;
+            if is_complete || !matches.is_empty() || compared >= NEAREST {
                 return Ok(matches);
             }
             // The group has deleted the documents of all these hashes.
@@ -120,45 +145,53 @@ impl<'a> Plan<'a> {
         Marks::of_writer(&self.view, collection).left_out(Some(&document.id))
     }
 
-    /// The first `most` documents that have one of these hashes, nearest to `document` first. The document
+    /// The near-duplicates of `document` among the documents that have one of these hashes, nearest first:
+    /// the first `most`, and of those that a check compares, those among the first `compared`. The document
     /// itself is excluded, and so are those that are marked with it. The metadata is left out: a group of
     /// thousands of duplicates would hold hundreds of megabytes.
-    fn postings_of(
+    fn near_among(
         &self,
         collection: &Collection,
         document: &Document,
+        rule: &DuplicateRule,
         hashes: Vec<Hash>,
-        most: usize,
-    ) -> Result<Vec<Match>, StoreError> {
+        [most, compared]: [usize; 2],
+    ) -> Result<Near, StoreError> {
+        let mut near = Near { matches: Vec::new(), compared: 0 };
         let left_out = self.left_out(collection, document)?;
         let left_out = left_out.as_ref();
         if left_out.is_some_and(LeftOut::is_everything) {
-            return Ok(Vec::new());
+            return Ok(near);
         }
         let subject = subject(collection, document);
+        let is_checked = rule.check.is_some() && document.row.sketch.is_some();
+        let read = if is_checked { most.max(compared) } else { most } + 1;
         let with_distance = |near| Some((collection.index.distance(subject, near)?, near));
         let mut hashes: Vec<(u32, Hash)> = hashes.into_iter().filter_map(with_distance).collect();
         hashes.sort_unstable();
         hashes.dedup();
-        let mut matches = Vec::new();
-        for (distance, near) in hashes {
-            let list = (Lists::Hashes, collection.id, near);
-            let postings = self.unmarked_postings(collection, list, left_out, most + 1)?;
-            for Posting { id, expires_ms, .. } in postings {
+        for (distance, hash) in hashes {
+            let list = (Lists::Hashes, collection.id, hash);
+            for Posting { id, expires_ms, .. } in self.unmarked_postings(collection, list, left_out, read)? {
                 // A document is not a duplicate of its own previous version.
-                if id == document.id {
+                if id == document.id || near.compared >= compared {
                     continue;
                 }
-                let similarity = collection.signatures.map(|shape| shape.similarity(distance));
-                matches.push(Match { similarity, expires_ms, ..Match::of(id, near, distance) });
+                let signed = collection.signatures.map(|shape| shape.similarity(distance));
+                let sketch = if is_checked { self.sketch(collection, &id)? } else { None };
+                near.compared += usize::from(sketch.is_some());
+                if let Some(similarity) = rule.similarity(&document.row, distance, sketch.as_deref()) {
+                    let similarity = signed.or(similarity);
+                    near.matches.push(Match { similarity, expires_ms, ..Match::of(id, hash, distance) });
+                }
             }
-            if matches.len() >= most {
+            if near.matches.len() >= most {
                 break;
             }
         }
-        matches.sort_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
-        matches.truncate(most);
-        Ok(matches)
+        near.matches.sort_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
+        near.matches.truncate(most);
+        Ok(near)
     }
 
     /// The `wanted` nearest hashes within `k`, and whether these are all: in the index, and all those that

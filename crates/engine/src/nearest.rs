@@ -11,6 +11,9 @@ use lookalike_hash::Hash;
 pub(super) const FIRST_RADIUS: u32 = 3;
 pub(super) const STEP: u32 = 4;
 
+/// Hashes of an index whose neighbours are held whatever k is.
+const HELD: usize = 1 << 16;
+
 /// The smallest radius, from `least` to `k`, within which there are `wanted` hashes at distances from `least`
 /// on, and the number of all hashes within it; `k` if there are fewer. It compares every hash and holds none.
 pub(super) fn counted_radius(
@@ -47,7 +50,9 @@ pub(super) fn nearest<E>(
         check()?;
         let scans = index.scans(radius);
         let is_last = scans || radius >= k;
-        if scans {
+        if scans && index.len() <= HELD {
+            radius = k;
+        } else if scans {
             (radius, _) = counted_radius(index, subject, 0, k, wanted);
             check()?;
         }

@@ -154,7 +154,7 @@ fn found(
     Match {
         similarity: collection.signatures.map(|shape| shape.similarity(distance)),
         shared: Some(Box::new(shared)),
-        expires_ms: row.expires_ms,
+        expires_ms: row.lifetime.end_ms(),
         metadata: row.metadata,
         ..Match::of(id, row.hash, distance)
     }

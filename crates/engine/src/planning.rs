@@ -14,7 +14,7 @@ use super::near_duplicates::Checked;
 use super::posting_cache::{CachedPosting, TouchedHash};
 use super::recent::Recent;
 use super::registry::Collection;
-use crate::{Condition, Document, DuplicateRule, Operation, Outcome, Version};
+use crate::{Condition, Document, Operation, Outcome, Version};
 use lookalike_hash::{CollectionId, DocumentId, Sequence};
 use lookalike_store::{
     Batch, Change, ClusterChanges, Digest, Expiry, Lists, Posting, PostingList, Row, RowHead, Store,
@@ -45,6 +45,8 @@ pub(super) struct Plan<'a> {
     documents: HashMap<(CollectionId, DocumentId), Option<(RowHead, Digest)>, RandomState>,
     /// The texts of documents that were put, where later operations may be compared with them.
     texts: HashMap<(CollectionId, DocumentId), Arc<str>, RandomState>,
+    /// The sketches of documents that were put.
+    sketches: HashMap<(CollectionId, DocumentId), Vec<u8>, RandomState>,
     /// The touched posting lists; `None` if one is empty.
     pub(super) postings: HashMap<ListKey, Option<PostingList>, RandomState>,
     /// Stored posting lists of grams that were read ahead.
@@ -69,6 +71,7 @@ impl<'a> Plan<'a> {
             soonest_ms: None,
             documents: HashMap::default(),
             texts: HashMap::default(),
+            sketches: HashMap::default(),
             postings: HashMap::default(),
             read_ahead: HashMap::default(),
             shared: HashMap::default(),
@@ -145,14 +148,14 @@ impl<'a> Plan<'a> {
                 if let Some(refused) = self.refusal(collection, &document.id, &condition)? {
                     return Ok(refused);
                 }
-                let Some(DuplicateRule { k, containment, replaces }) = unless else {
+                let Some(rule) = unless else {
                     return self.put(collection, document, recent);
                 };
-                if replaces {
-                    return self.replace(collection, document, k, recent);
+                if rule.replaces {
+                    return self.replace(collection, document, &rule, recent);
                 }
-                let mut near = self.near(collection, &document, k, checked, recent)?;
-                if let (true, Some(least)) = (near.is_empty(), containment) {
+                let mut near = self.near(collection, &document, &rule, checked, recent)?;
+                if let (true, Some(least)) = (near.is_empty(), rule.containment) {
                     near = self.containing(collection, &document, least)?;
                 }
                 if near.is_empty() {
@@ -189,7 +192,7 @@ impl<'a> Plan<'a> {
         let made = (stored.hash, stored.characters);
         let is_same = is_same(&document.row, made, stored.metadata.as_deref(), text.as_deref());
         let refused = Outcome::Refused(Some(version));
-        Ok(Some(if is_same { Outcome::Repeated(version, stored.expires_ms) } else { refused }))
+        Ok(Some(if is_same { Outcome::Repeated(version, stored.lifetime.end_ms()) } else { refused }))
     }
 
     /// Keeps the text of a document that is put next, to compare it with those of later operations.
@@ -213,6 +216,19 @@ impl<'a> Plan<'a> {
         Ok(self.view.row(collection.id, id)?.and_then(|row| row.text).map(Arc::from))
     }
 
+    /// The sketch of a stored or planned document, if it has one.
+    pub(super) fn sketch(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let key = (collection.id, id.clone());
+        if self.documents.contains_key(&key) {
+            return Ok(self.sketches.get(&key).cloned());
+        }
+        self.view.sketch(collection.id, id)
+    }
+
     pub(super) fn put(
         &mut self,
         collection: &Collection,
@@ -225,11 +241,11 @@ impl<'a> Plan<'a> {
         row.place = self.place_of(&row, before.as_ref());
         // Two writes in one millisecond have different versions. A document that has expired does not count:
         // not all replicas remove it at the same time.
-        let earlier = before.as_ref().filter(|before| !self.has_expired(before.expires_ms));
+        let earlier = before.as_ref().filter(|before| !before.has_lapsed(self.now_ms));
         row.written_ms = earlier.map_or(0, |earlier| earlier.written_ms + 1).max(row.written_ms);
         let version = Version::of_document(row.place, row.written_ms, row.hash);
-        let posting =
-            Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
+        let end_ms = row.lifetime.end_ms();
+        let posting = Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: end_ms };
         let before_hash = before.as_ref().map(|before| before.hash);
         let key = (Lists::Hashes, of, hash);
         let added = self.add_posting(collection, key, posting.clone(), before_hash == Some(hash))?;
@@ -237,19 +253,25 @@ impl<'a> Plan<'a> {
             Some(before) => self.remove_posting(collection, (Lists::Hashes, of, before), &id)?,
             None => None,
         };
-        let expired_before = before.as_ref().and_then(|before| before.expires_ms);
-        self.set_expiry(of, &id, expired_before, row.expires_ms);
-        if let Some(hash) = added {
+        let expired_before = before.as_ref().and_then(|before| before.lifetime.end_ms());
+        self.set_expiry(of, &id, expired_before, end_ms);
+        let has_sketch = row.sketch.is_some() && collection.signatures.is_none();
+        // Another document with this hash may have failed a check that this one passes.
+        if added.is_some() || has_sketch {
             recent.add(self.next, of, hash);
-            if let Some(signature) = collection.signature_of(&row) {
-                collection.index.announce(hash, signature);
-            }
+        }
+        if let (Some(hash), Some(signature)) = (added, collection.signature_of(&row)) {
+            collection.index.announce(hash, signature);
         }
         self.change_grams(collection, before.as_ref(), &row.grams, &posting)?;
         let text = row.text.as_deref().filter(|_| collection.keeps_grams());
         text.map(|text| self.texts.insert((of, id.clone()), text.into()));
         let digest = self.batch.put_row(of, &id, &row, before_digest);
-        let signature = row.sketch.filter(|_| collection.signatures.is_some());
+        let (sketch, signature) = if has_sketch { (row.sketch, None) } else { (None, row.sketch) };
+        match sketch {
+            Some(sketch) => self.sketches.insert((of, id.clone()), sketch),
+            None => self.sketches.remove(&(of, id.clone())),
+        };
         let touched = RowHead {
             hash,
             features: row.features,
@@ -257,7 +279,7 @@ impl<'a> Plan<'a> {
             characters: row.characters,
             place: row.place,
             written_ms: row.written_ms,
-            expires_ms: row.expires_ms,
+            lifetime: row.lifetime,
             metadata: row.metadata,
             grams: row.grams,
         };
@@ -268,7 +290,7 @@ impl<'a> Plan<'a> {
         self.documents.insert((of, id), Some((touched, digest)));
         self.record(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
-        let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
+        let was_there = before.is_some_and(|before| !before.has_lapsed(self.now_ms));
         Ok(if was_there { Outcome::Updated(version) } else { Outcome::Created(version) })
     }
 
@@ -276,7 +298,7 @@ impl<'a> Plan<'a> {
         let Some((before, digest)) = self.stored(collection, id)? else {
             return Ok(Outcome::Absent);
         };
-        let was_there = !self.has_expired(before.expires_ms);
+        let was_there = !before.has_lapsed(self.now_ms);
         self.remove(collection, id, &before, digest)?;
         Ok(if was_there { Outcome::Deleted } else { Outcome::Absent })
     }
@@ -284,7 +306,8 @@ impl<'a> Plan<'a> {
     /// Removes an expired document. Returns whether it existed with this expiry time.
     pub(super) fn expire(&mut self, collection: &Collection, expiry: &Expiry) -> Result<bool, StoreError> {
         let Expiry { at_ms, id, .. } = expiry;
-        let before = self.stored(collection, id)?.filter(|(before, _)| before.expires_ms == Some(*at_ms));
+        let before =
+            self.stored(collection, id)?.filter(|(before, _)| before.lifetime.end_ms() == Some(*at_ms));
         if let Some((before, digest)) = &before {
             self.remove(collection, id, before, *digest)?;
         }
@@ -303,7 +326,7 @@ impl<'a> Plan<'a> {
         for gram in gram_keys(&before.grams) {
             self.remove_posting(collection, (Lists::Grams, of, gram), id)?;
         }
-        self.set_expiry(collection.id, id, before.expires_ms, None);
+        self.set_expiry(collection.id, id, before.lifetime.end_ms(), None);
         if collection.has_clusters() {
             self.touched.push(Touched { collection: of, id: id.clone(), put: None });
         }
@@ -316,7 +339,7 @@ impl<'a> Plan<'a> {
     /// The place of a document in the order of arrival. A document that replaces an earlier version has the
     /// place of that one; one from a backup or an export has the place that it had.
     fn place_of(&mut self, row: &Row, before: Option<&RowHead>) -> u64 {
-        if let Some(before) = before.filter(|before| !self.has_expired(before.expires_ms)) {
+        if let Some(before) = before.filter(|before| !before.has_lapsed(self.now_ms)) {
             return before.place;
         }
         if row.place != 0 {
@@ -324,10 +347,6 @@ impl<'a> Plan<'a> {
         }
         self.next_place += 1;
         self.next_place - 1
-    }
-
-    fn has_expired(&self, expires_ms: Option<u64>) -> bool {
-        expires_ms.is_some_and(|at| at <= self.now_ms)
     }
 
     fn set_expiry(&mut self, of: CollectionId, id: &DocumentId, before: Option<u64>, now: Option<u64>) {

@@ -267,7 +267,7 @@ fn derived(
         });
         record.created_ms = record.created_ms.min(row.written_ms);
         let settings = &mut record.settings;
-        settings.keep_text |= row.text.is_some();
+        settings.keep_text |= row.text.is_some() || row.thumbnail.is_some();
         if !row.grams.is_empty() {
             settings.boilerplate = Some(BOILERPLATE);
         }
@@ -373,8 +373,9 @@ fn reduced(Posting { id, expires_ms, .. }: Posting, hash: Hash) -> Document {
         characters: None,
         place: 0,
         written_ms: 0,
-        expires_ms,
+        lifetime: expires_ms.into(),
         sketch: None,
+        thumbnail: None,
         metadata: None,
         grams: Vec::new(),
         text: None,

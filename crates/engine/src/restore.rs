@@ -68,7 +68,6 @@ impl Engine {
             return Err(EngineError::ReadOnly(reason));
         }
         self.admit(true)?;
-        self.admit_to_order(true)?;
         let permit = permit(&self.restores, "the capacity for restores")?;
         let spooled = spool(&self.incoming, tar, &self.shared).await?;
         let (name, now_ms, access) = (name.clone(), self.now_ms(), self.access());
@@ -220,8 +219,7 @@ impl Filling<'_> {
             self.skipped += 1;
             return Ok(());
         }
-        self.bytes += document.row.text.as_ref().map_or(0, String::len);
-        self.bytes += document.row.metadata.as_ref().map_or(0, String::len);
+        self.bytes += document.row.held_bytes();
         self.held.push(document);
         if self.held.len() >= BATCH_DOCUMENTS || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
     }

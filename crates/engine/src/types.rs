@@ -15,7 +15,7 @@ use super::condition::{Condition, Version};
 use super::error::EngineError;
 use super::filter::Filter;
 use lookalike_hamming::Plan;
-use lookalike_hash::{CollectionId, CollectionName, DocumentId, Gram, Hash, Mark, Sequence};
+use lookalike_hash::{CollectionId, CollectionName, DocumentId, Gram, Hash, Mark, Sequence, SketchCheck};
 use lookalike_run::pool::Cancel;
 use lookalike_store::backup::Manifest;
 use lookalike_store::{CollectionSettings, Row};
@@ -106,6 +106,8 @@ pub struct Page {
 pub struct DuplicateRule {
     /// Documents within this distance are near-duplicates.
     pub k: u32,
+    /// In place of the distance, this check decides about documents with sketches.
+    pub check: Option<SketchCheck>,
     /// Documents that contain at least this share of the new one are too, 0 to 1.
     pub containment: Option<f64>,
     /// Whether the new one replaces its near-duplicates if it ranks before all of them by the rule of the
@@ -139,6 +141,11 @@ impl Operation {
     /// Stores a document, whatever is stored.
     pub(super) fn put(document: Document) -> Operation {
         Operation::Put { document, unless: None, condition: Condition::None }
+    }
+
+    /// Whether it stores a document that expires.
+    pub(super) fn expires(&self) -> bool {
+        matches!(self, Operation::Put { document, .. } if document.row.lifetime.end_ms().is_some())
     }
 }
 

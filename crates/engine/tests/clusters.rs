@@ -10,16 +10,19 @@ use tokio::runtime::Runtime;
 
 use lookalike_engine::{
     Admission, CheckpointPolicy, ClusterOrder, ClusterQuery, CollectionChange, Condition, Document, Engine,
-    EngineSettings, Operation, Outcome, Placement, ProfileFacts, Progress, Row, SettingsChange,
-    StoreSettings,
+    EngineSettings, Lifetime, Operation, Outcome, Placement, ProfileFacts, Progress, Represented, Row,
+    SettingsChange, StoreSettings,
 };
-use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, KeepRule, Mark, SignatureShape, Width};
+use lookalike_hash::{
+    CollectionName, DocumentId, Gram, Hash, KeepRule, Mark, SignatureShape, SketchCheck, Width,
+};
 use lookalike_run::pool::{CpuPool, PoolLimits};
 
 /// A document, as the definition sees it.
 #[derive(Clone)]
 struct Known {
     hash: Hash,
+    sketch: Option<u64>,
     characters: u64,
     number: f64,
     place: u64,
@@ -34,6 +37,7 @@ struct Twin {
     documents: BTreeMap<DocumentId, Known>,
     marks: BTreeSet<Mark>,
     arrived: u64,
+    check: Option<SketchCheck>,
 }
 
 impl Twin {
@@ -41,12 +45,23 @@ impl Twin {
         self.put_at(id, hash, characters, number, 0);
     }
 
+    fn put_sketch(&mut self, id: &DocumentId, sketch: Option<u64>) {
+        self.documents.get_mut(id).unwrap().sketch = sketch;
+    }
+
+    /// Whether documents at this distance may be in one cluster.
+    fn joins(&self, k: u32, distance: u32, sketches: [Option<u64>; 2]) -> bool {
+        let (Some(check), [Some(a), Some(b)]) = (self.check, sketches) else { return distance <= k };
+        // Of 64 bits, half differ by chance.
+        distance <= check.k && 1.0 - f64::from((a ^ b).count_ones()) / 32.0 >= check.similarity
+    }
+
     /// Stores a document with this place in the order of arrival, or with the next one if it is 0.
     fn put_at(&mut self, id: &DocumentId, hash: Hash, characters: u64, number: f64, given: u64) {
         self.arrived += 1;
         let place = if given == 0 { ARRIVED + self.arrived } else { given };
         let place = self.documents.get(id).map_or(place, |before| before.place);
-        self.documents.insert(id.clone(), Known { hash, characters, number, place });
+        self.documents.insert(id.clone(), Known { hash, sketch: None, characters, number, place });
     }
 
     /// Whether a mark says that these are no duplicates.
@@ -55,8 +70,8 @@ impl Twin {
         [pair, Mark::of(a.clone()), Mark::of(b.clone())].iter().any(|mark| self.marks.contains(mark))
     }
 
-    /// The representative of each document, and the distance to it.
-    fn representatives(&self, keep: &KeepRule, k: u32) -> BTreeMap<DocumentId, (DocumentId, u32)> {
+    /// The documents in the order of their ranks.
+    fn ranked(&self, keep: &KeepRule) -> Vec<(&DocumentId, &Known)> {
         let key = |known: &Known| match keep {
             KeepRule::Longest => -(known.characters as f64),
             KeepRule::Max(_) => -known.number,
@@ -65,12 +80,17 @@ impl Twin {
         };
         let mut order: Vec<_> = self.documents.iter().collect();
         order.sort_by(|(_, a), (_, b)| key(a).total_cmp(&key(b)).then(a.place.cmp(&b.place)));
+        order
+    }
+
+    /// The representative of each document, and the distance to it.
+    fn representatives(&self, keep: &KeepRule, k: u32) -> BTreeMap<DocumentId, (DocumentId, u32)> {
         let (mut kept, mut found): (Vec<(&DocumentId, &Known)>, _) = (Vec::new(), BTreeMap::new());
-        for (id, known) in order {
+        for (id, known) in self.ranked(keep) {
             let far = |other: &Known| other.hash.distance(known.hash).unwrap();
             let near = kept.iter().filter(|(other, _)| !self.separates(id, other));
-            let near = near.map(|(id, other)| (far(other), other.place, *id));
-            let nearest = near.filter(|(distance, ..)| *distance <= k).min();
+            let near = near.filter(|(_, other)| self.joins(k, far(other), [known.sketch, other.sketch]));
+            let nearest = near.map(|(id, other)| (far(other), other.place, *id)).min();
             let (distance, _, other) = nearest.unwrap_or_else(|| {
                 kept.push((id, known));
                 (0, known.place, id)
@@ -116,23 +136,46 @@ fn row(hash: Hash, characters: u64, number: f64) -> Row {
         characters: Some(characters as u32),
         place: 0,
         written_ms: 1,
-        expires_ms: None,
+        lifetime: Lifetime::Endless,
         metadata: Some(format!("{{\"a\":{{\"n\":{number}}}}}")),
         grams: Vec::<Gram>::new(),
         text: None,
         sketch: None,
+        thumbnail: None,
     }
 }
 
 fn facts(signatures: Option<SignatureShape>) -> ProfileFacts {
     let width = if signatures.is_some() { Width::Bits128 } else { Width::Bits64 };
-    ProfileFacts { id: "plain@1".into(), width, signatures, k: 4, sketch_bytes: None }
+    ProfileFacts { id: "plain@1".into(), width, signatures, k: 4, sketch_bytes: None, check: None }
+}
+
+/// A check that finds farther documents than k, and not all within k.
+const CHECK: SketchCheck = SketchCheck { k: 6, similarity: 0.5 };
+
+/// A sketch that is similar to some others, and to others not.
+fn sketch(random: &mut fastrand::Rng) -> Option<u64> {
+    let base = random.u64(0..3).checked_sub(1)?.wrapping_mul(0x00ff_00ff_00ff_00ff);
+    Some((0..random.usize(0..12)).fold(base, |sketch, _| sketch ^ 1 << random.u32(0..64)))
+}
+
+fn sketched(row: Row, sketch: Option<u64>) -> Row {
+    Row { sketch: sketch.map(|sketch| sketch.to_be_bytes().into()), ..row }
 }
 
 fn create(runtime: &Runtime, engine: &Engine, clusters: Option<(KeepRule, Option<u32>)>) {
+    create_checked(runtime, engine, clusters, None);
+}
+
+fn create_checked(
+    runtime: &Runtime,
+    engine: &Engine,
+    clusters: Option<(KeepRule, Option<u32>)>,
+    check: Option<SketchCheck>,
+) {
     let change = CollectionChange {
         profile: None,
-        default_profile: facts(None),
+        default_profile: ProfileFacts { check, sketch_bytes: check.map(|_| 8), ..facts(None) },
         settings: SettingsChange { clusters, ..Default::default() },
     };
     runtime.block_on(engine.put_collection(&name(), change, Condition::None, 1)).unwrap();
@@ -204,10 +247,10 @@ fn compare_settled(engine: &Engine, twin: &Twin, keep: &KeepRule, k: u32) {
         members.entry(other).or_default().push((id, distance));
     }
     let page = engine.clusters(&collection, &all).unwrap();
-    assert!(page.clusters.is_sorted_by_key(|cluster| !cluster.size) && page.next.is_none());
-    assert_eq!(page.clusters.len(), members.len());
+    assert!(page.next.is_none());
     for cluster in &page.clusters {
-        let found = engine.cluster(&collection, cluster.number, None, usize::MAX - 1).unwrap().unwrap();
+        let found = engine.cluster(&collection, &cluster.representative, None, usize::MAX - 1).unwrap();
+        let Some(Represented::Cluster(found)) = found else { panic!("{cluster:?}: {found:?}") };
         assert_eq!(&found.cluster, cluster);
         let of_twin = &members[&cluster.representative];
         assert_eq!(cluster.size as usize, of_twin.len());
@@ -216,18 +259,39 @@ fn compare_settled(engine: &Engine, twin: &Twin, keep: &KeepRule, k: u32) {
         own.push((cluster.representative.clone(), 0));
         own.sort();
         assert_eq!(&own, of_twin);
-    }
-    let mut newest = Vec::new();
-    let mut query = ClusterQuery { order: ClusterOrder::Newest, limit: 7, ..all };
-    loop {
-        let page = engine.clusters(&collection, &query).unwrap();
-        newest.extend(page.clusters.iter().map(|cluster| cluster.number));
-        query.after = page.next;
-        if page.next.is_none() {
-            break;
+        for (id, _) in of_twin.iter().filter(|(id, _)| *id != cluster.representative) {
+            let found = engine.cluster(&collection, id, None, 1).unwrap();
+            let Some(Represented::None(Placement::In { representative, .. })) = found else {
+                panic!("{id:?}: {found:?}")
+            };
+            assert_eq!(representative, cluster.representative);
         }
     }
-    assert!(newest.is_sorted_by_key(|number| !number) && newest.len() == members.len());
+    // Both orders follow from the documents alone, so that a cursor goes on at any server.
+    let mut order: Vec<_> =
+        twin.ranked(keep).into_iter().filter(|(id, _)| members.contains_key(*id)).collect();
+    order.sort_by_key(|(id, _)| !members[*id].len());
+    assert_eq!(listed(engine, ClusterOrder::Size), ids(&order));
+    order.sort_by_key(|(id, known)| (!known.place, *id));
+    assert_eq!(listed(engine, ClusterOrder::Newest), ids(&order));
+}
+
+fn ids(order: &[(&DocumentId, &Known)]) -> Vec<DocumentId> {
+    order.iter().map(|(id, _)| (*id).clone()).collect()
+}
+
+/// The representatives in an order, page by page.
+fn listed(engine: &Engine, order: ClusterOrder) -> Vec<DocumentId> {
+    let mut query = ClusterQuery { order, min_size: 1, after: None, limit: 7 };
+    let mut found = Vec::new();
+    loop {
+        let page = engine.clusters(&engine.find(&name()).unwrap(), &query).unwrap();
+        found.extend(page.clusters.into_iter().map(|cluster| cluster.representative));
+        query.after = page.next;
+        if query.after.is_none() {
+            return found;
+        }
+    }
 }
 
 /// A hash within a few bits of one of some centres.
@@ -240,12 +304,21 @@ fn near_a_centre(random: &mut fastrand::Rng, centres: u64) -> Hash {
 #[test]
 fn clusters_follow_from_the_stored_documents_and_marks() {
     let runtime = Runtime::new().unwrap();
-    for (rule, seed) in [("first", 1), ("longest", 2), ("max:a.n", 3), ("min:a.n", 4)] {
+    let plain = [("first", 1), ("longest", 2), ("max:a.n", 3), ("min:a.n", 4)];
+    let checked = [("first", 5), ("longest", 6), ("max:a.n", 7)];
+    let rules = plain.map(|rule| (rule, None)).into_iter().chain(checked.map(|rule| (rule, Some(CHECK))));
+    for ((rule, seed), check) in rules {
         let keep: KeepRule = rule.parse().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut engine = open(dir.path());
-        create(&runtime, &engine, Some((keep.clone(), Some(4))));
-        let (mut twin, mut random) = (Twin::default(), fastrand::Rng::with_seed(seed));
+        // An explicit k turns the check off.
+        create_checked(
+            &runtime,
+            &engine,
+            Some((keep.clone(), check.is_none().then_some(4))),
+            check.or(Some(CHECK)),
+        );
+        let (mut twin, mut random) = (Twin { check, ..Twin::default() }, fastrand::Rng::with_seed(seed));
         for step in 0..300 {
             let mut operations = Vec::new();
             for _ in 0..random.usize(1..6) {
@@ -259,7 +332,10 @@ fn clusters_follow_from_the_stored_documents_and_marks() {
                     // Some come from an export: before or after all others, several at one place.
                     let place = *random.choice(&[0, 0, 0, 7, ARRIVED - number % 9, u64::MAX - 1]).unwrap();
                     twin.put_at(&id(number), hash, characters, value, place);
-                    operations.push(put(number, Row { place, ..row(hash, characters, value) }));
+                    let sketch = sketch(&mut random);
+                    twin.put_sketch(&id(number), sketch);
+                    let row = sketched(row(hash, characters, value), sketch);
+                    operations.push(put(number, Row { place, ..row }));
                 }
             }
             write(&runtime, &engine, operations);
@@ -334,7 +410,7 @@ fn large_clusters_are_settled_in_steps_and_across_restarts() {
         compare_settled(&engine, &twin, &first, 4);
     }
     // Another rule, while documents come and go.
-    runtime.block_on(engine.put_clusters(&name(), Some((longest.clone(), Some(3))))).unwrap();
+    runtime.block_on(engine.put_clusters(&name(), Some((longest.clone(), Some(3), None)))).unwrap();
     for number in 0..200 {
         let hash = near_a_centre(&mut random, 2);
         twin.put(&id(number * 7), hash, number, 0.0);
@@ -357,17 +433,23 @@ fn copies_are_decided_as_if_each_were_decided_alone() {
     let runtime = Runtime::new().unwrap();
     let (h, x, r) = (0, 0b1111, 0b1_1111);
     let pool = [h, x, x, r, 0b11_1111, u64::MAX].map(Hash::from_u64);
-    for (rule, seed) in [("first", 1), ("longest", 2), ("min:a.n", 3)] {
+    // The two sketches of a checked collection are similar at .59, and both to .2 with the one of `far`.
+    let sketches = [0, 0x1fff, u64::MAX >> 1];
+    for (rule, seed, check) in
+        [("first", 1, None), ("longest", 2, None), ("min:a.n", 3, None), ("first", 4, Some(CHECK))]
+    {
         let keep: KeepRule = rule.parse().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let mut engine = open(dir.path());
-        create(&runtime, &engine, Some((keep.clone(), Some(4))));
-        let (mut twin, mut random) = (Twin::default(), fastrand::Rng::with_seed(seed));
+        create_checked(&runtime, &engine, Some((keep.clone(), check.is_none().then_some(4))), check);
+        let (mut twin, mut random) = (Twin { check, ..Twin::default() }, fastrand::Rng::with_seed(seed));
         let store = |twin: &mut Twin, engine: &Engine, hashes: Vec<(u64, Hash)>| {
             let operations = hashes.into_iter().map(|(number, hash)| {
                 let (characters, value) = (number * 7 % 1_000, (number * 13 % 1_000) as f64);
+                let sketch = check.map(|_| sketches[if number % 50 == 9 { 2 } else { number as usize % 2 }]);
                 twin.put(&id(number), hash, characters, value);
-                put(number, row(hash, characters, value))
+                twin.put_sketch(&id(number), sketch);
+                put(number, sketched(row(hash, characters, value), sketch))
             });
             write(&runtime, engine, operations.collect());
         };
@@ -405,7 +487,9 @@ fn copies_are_decided_as_if_each_were_decided_alone() {
                     let Some(known) = twin.documents.get(&id(number)).cloned() else { continue };
                     let (characters, value) = (random.u64(0..1_200), f64::from(random.u16(0..1_200)));
                     twin.put(&id(number), known.hash, characters, value);
-                    write(&runtime, &engine, vec![put(number, row(known.hash, characters, value))]);
+                    twin.put_sketch(&id(number), known.sketch);
+                    let row = sketched(row(known.hash, characters, value), known.sketch);
+                    write(&runtime, &engine, vec![put(number, row)]);
                 }
                 _ => change_marks(&runtime, &engine, &mut twin, &mut random),
             }

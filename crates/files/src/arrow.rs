@@ -75,6 +75,7 @@ impl Iterator for Batches {
 pub(super) fn rows(
     from: &Chunks,
     names: &[&str],
+    bytes: Option<&str>,
 ) -> io::Result<impl Iterator<Item = io::Result<Values>> + Send + use<>> {
     let all = columns(from)?;
     let mut wanted: Vec<usize> = Vec::new();
@@ -83,7 +84,8 @@ pub(super) fn rows(
         let found = of_name(name).or_else(|| of_name(nested::outer(name)));
         wanted.push(found.ok_or_else(|| wrong(missing("column", name, all.iter().map(String::as_str))))?);
     }
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<(String, bool)> =
+        names.iter().map(|name| ((*name).to_owned(), bytes == Some(name))).collect();
     wanted.sort_unstable();
     wanted.dedup();
     let batches = Batches::open(from, Some(wanted))?;
@@ -97,7 +99,10 @@ pub(super) fn rows(
         let count = batch.as_ref().map_or(0, RecordBatch::num_rows);
         let row = move |row| {
             let batch = batch.as_ref().expect("it has rows");
-            names.iter().map(|name| value(batch, row, name)).collect::<io::Result<Values>>()
+            names
+                .iter()
+                .map(|(name, is_bytes)| value(batch, row, name, *is_bytes))
+                .collect::<io::Result<Values>>()
         };
         (0..count).map(row).chain(error)
     });

@@ -9,6 +9,8 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, downcast_primitive_array};
 use arrow_schema::DataType;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value as Json;
 
 use super::nested::{Node, Opened, Path};
@@ -20,10 +22,15 @@ struct Cell(ArrayRef, usize);
 ///
 /// # Errors
 /// If the path leads to something else than texts.
-pub(super) fn value(batch: &RecordBatch, row: usize, name: &str) -> io::Result<Option<String>> {
+pub(super) fn value(
+    batch: &RecordBatch,
+    row: usize,
+    name: &str,
+    is_bytes: bool,
+) -> io::Result<Option<String>> {
     let column = |name: &str| batch.column_by_name(name).map(|column| Cell(Arc::clone(column), row));
     if let Some(cell) = column(name) {
-        return Ok(cell.shown());
+        return Ok(if is_bytes { cell.encoded() } else { cell.shown() });
     }
     if let Some(path) = Path::of(name) {
         return column(path.outer).map_or(Ok(None), |cell| path.value(cell));
@@ -51,6 +58,27 @@ impl Cell {
             Json::String(text) => Some(text),
             other => Some(other.to_string()),
         }
+    }
+
+    /// Bytes in base64, of a struct those of its field `bytes`; anything else as it is shown.
+    fn encoded(self) -> Option<String> {
+        let Cell(array, at) = &self;
+        let at = *at;
+        if array.is_null(at) {
+            return None;
+        }
+        let bytes = match array.data_type() {
+            DataType::Binary => array.as_binary::<i32>().value(at),
+            DataType::LargeBinary => array.as_binary::<i64>().value(at),
+            DataType::BinaryView => array.as_binary_view().value(at),
+            DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().value(at),
+            DataType::Struct(_) => {
+                let bytes = array.as_struct().column_by_name("bytes")?;
+                return Cell(Arc::clone(bytes), at).encoded();
+            }
+            _ => return self.shown(),
+        };
+        Some(BASE64_STANDARD.encode(bytes))
     }
 
     fn json(self) -> Option<Json> {

@@ -23,14 +23,20 @@ impl Format {
 }
 
 /// The rows of a file with these columns, in order; `a.b` is the column of this name, or the field `b` of the
-/// group `a`; `a[].b` are the texts in all elements of the list `a`.
+/// group `a`; `a[].b` are the texts in all elements of the list `a`. The bytes of the column `bytes`, or of
+/// the field `bytes` in it, become base64.
 ///
 /// # Errors
 /// If the file cannot be read, or has no such column. No row follows an error.
-pub fn rows(from: &(impl Opens + ?Sized), format: Format, names: &[&str]) -> io::Result<Rows> {
+pub fn rows(
+    from: &(impl Opens + ?Sized),
+    format: Format,
+    names: &[&str],
+    bytes: Option<&str>,
+) -> io::Result<Rows> {
     match format {
-        Format::Arrow => Ok(Box::new(arrow::rows(&from.chunks()?, names)?)),
-        _ => Ok(Box::new(parquet::rows(from.chunks()?, names)?)),
+        Format::Arrow => Ok(Box::new(arrow::rows(&from.chunks()?, names, bytes)?)),
+        _ => Ok(Box::new(parquet::rows(from.chunks()?, names, bytes)?)),
     }
 }
 

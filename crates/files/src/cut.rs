@@ -54,6 +54,11 @@ pub trait Wants {
     /// If one is missing.
     fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread>;
 
+    /// The column whose bytes are read as base64: it has images.
+    fn image(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether a line is the header of an export, which is no record; `None` for any other line.
     ///
     /// # Errors
@@ -78,18 +83,21 @@ pub struct Cut<'a> {
 impl Cut<'_> {
     /// The records of a file of any format without columns.
     pub fn records(&mut self, (mut read, places): (Reading<'_>, Places)) -> io::Result<()> {
-        refuse_foreign(&mut read, self.format, self.wants.how().charset.is_some())?;
+        if self.format != Format::Image {
+            refuse_foreign(&mut read, self.format, self.wants.how().charset.is_some())?;
+        }
         match self.format {
             Format::Jsonl => {
                 let Some((begun, about)) = self.begun(read)? else { return Ok(()) };
                 records_of_json(self, begun, &about)
             }
-            Format::Text => {
+            Format::Text | Format::Image => {
                 let mut bytes = Vec::new();
                 if read.take(LONGEST as u64 + 1).read_to_end(&mut bytes)? > LONGEST {
-                    return Err(wrong("a text is longer than 256 MiB"));
+                    return Err(wrong("a text or an image is longer than 256 MiB"));
                 }
-                self.pass(1, Content::Text(bytes), &Arc::default());
+                let of = if self.format == Format::Image { Content::Image } else { Content::Text };
+                self.pass(1, of(bytes), &Arc::default());
                 Ok(())
             }
             Format::Csv | Format::Tsv => self.table(read),
@@ -133,7 +141,7 @@ impl Cut<'_> {
         let columns =
             used(&columnar::columns(path, self.format)?, Value::Column, self.wants).map_err(wrong)?;
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let rows = columnar::rows(path, self.format, &names)?;
+        let rows = columnar::rows(path, self.format, &names, self.wants.image())?;
         let about = Arc::new(About { columns, ..About::default() });
         for values in rows {
             if !self.pass(*self.line + 1, Content::Values(values?), &about) {

@@ -16,6 +16,7 @@ mod failure;
 mod faults;
 mod fields;
 mod gzip;
+mod image;
 mod inputs;
 mod json;
 mod lines;
@@ -32,6 +33,7 @@ mod record;
 mod skipped;
 mod table;
 mod tar;
+mod zip;
 mod zstd;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -51,6 +53,7 @@ pub use failure::Failure;
 pub use fields::{Fields, Value, check_characters, members, missing, quoted};
 use gzip::Gzip;
 pub use gzip::Places;
+pub use image::QUALITY;
 pub use inputs::{Listed, Listing, last_name};
 pub use names::{fitting, shown, shown_bytes};
 pub use nested::outer_of_path;
@@ -60,7 +63,8 @@ pub use reasons::{Reason, Tally, Unread};
 pub use record::{About, Content, Raw, Said};
 pub use skipped::Skipped;
 pub use table::{Row, Table};
-pub use tar::{Member, each_file, format_of, is_tar};
+pub use tar::{Member, format_of};
+pub use zip::{each_member, is_archive, written_as};
 use zstd::{WINDOW_OF_FILE, Zstd};
 
 /// The format of a file.
@@ -70,6 +74,8 @@ pub enum Format {
     Jsonl,
     /// One document per file; its path is the id
     Text,
+    /// One image per file; its path is the id
+    Image,
     /// One document per row; the first row names the columns. The delimiter is detected: , ; tab or |
     Csv,
     /// Like csv, with tabs
@@ -89,6 +95,9 @@ impl Format {
         let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
         match name.rsplit_once('.')?.1 {
             "txt" | "text" | "md" => Some(Format::Text),
+            // Also those that are not read: they are counted with that reason.
+            "jpg" | "jpeg" | "jpe" | "jfif" | "png" | "webp" | "gif" | "heic" | "heif" | "avif" | "tif"
+            | "tiff" | "svg" | "bmp" | "jxl" => Some(Format::Image),
             "csv" => Some(Format::Csv),
             "tsv" => Some(Format::Tsv),
             "warc" | "wet" => Some(Format::Warc),
@@ -97,6 +106,21 @@ impl Format {
             "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
             _ => None,
         }
+    }
+
+    /// Whether files of this format are read in folders and archives: images for profiles of images, and
+    /// texts for others.
+    pub fn is_for(self, images: bool) -> bool {
+        match self {
+            Format::Image => images,
+            Format::Text | Format::Warc => !images,
+            _ => true,
+        }
+    }
+
+    /// Whether a file is one document.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Format::Text | Format::Image)
     }
 
     /// The separator of cells in a table; `None` if it is to be detected.

@@ -11,7 +11,7 @@ const FOREIGN: [(&[u8], &str, &str); 21] = [
     (b"\x1f\x8b\x08", "gzip data that are packed twice", "unpack it once with gunzip"),
     (b"\x28\xb5\x2f\xfd", "zstd data that are packed twice", "unpack it once with unzstd"),
     (b"\xfd7zXZ\0", "xz data", "unpack it with unxz"),
-    (b"PK\x03\x04", "a zip archive", "unpack it with unzip"),
+    (b"PK\x03\x04", "a zip archive", "give it a name with .zip"),
     (b"PK\x05\x06", "an empty zip archive", "there is nothing in it"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it with 7z x"),
     (b"Rar!\x1a\x07", "a rar archive", "unpack it with unrar x"),
@@ -141,7 +141,7 @@ mod tests {
         for (first, expected) in [
             (&b"BZh91AY&SY\x12"[..], "it is bzip2 data: unpack it with bunzip2"),
             (b"\xfd7zXZ\0\0", "it is xz data: unpack it with unxz"),
-            (b"PK\x03\x04\x14", "it is a zip archive: unpack it with unzip"),
+            (b"PK\x03\x04\x14", "it is a zip archive: give it a name with .zip"),
             (b"PAR1\x15\x04", "it is Parquet: it is read from a file"),
             (b"{\0\"\0a\0", "it is UTF-16 without a byte order mark: --charset utf-16le names it"),
             (b"\0{\0\"", "it is UTF-16 without a byte order mark: --charset utf-16be names it"),

@@ -7,6 +7,8 @@
 //!
 //! *Absent*: encryption; the compression LZO.
 
+mod flat;
+mod pages;
 mod table;
 
 use std::fs::File;
@@ -14,6 +16,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use parquet::basic::Type as PhysicalType;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::{ColumnWriter, ColumnWriterImpl};
@@ -33,6 +37,7 @@ use super::nested::{self, Node, Opened, Path};
 use super::original::Chunks;
 use super::{Counted, missing, wrong};
 
+pub use flat::Flat;
 use table::write_cells;
 pub use table::{Cell, Table};
 
@@ -45,6 +50,7 @@ const COPIED: i64 = 32 << 20;
 pub(super) fn rows(
     from: Chunks,
     names: &[&str],
+    bytes: Option<&str>,
 ) -> io::Result<impl Iterator<Item = io::Result<Values>> + Send + use<>> {
     let reader = SerializedFileReader::new(from).map_err(failed)?;
     let schema = reader.metadata().file_metadata().schema();
@@ -61,10 +67,15 @@ pub(super) fn rows(
     }
     let schema = Type::group_type_builder(schema.name()).with_fields(wanted).build().map_err(failed)?;
     let rows = RowIter::from_file_into(Box::new(reader)).project(Some(schema)).map_err(failed)?;
-    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let names: Vec<(String, bool)> =
+        names.iter().map(|name| ((*name).to_owned(), bytes == Some(name))).collect();
     Ok(rows.map(move |row| {
         let row = row.map_err(failed)?;
-        names.iter().map(|name| value(&row, name)).collect()
+        let cell = |(name, is_bytes): &(String, bool)| {
+            let found = row.get_column_iter().find(|(column, _)| *is_bytes && *column == name);
+            found.map_or_else(|| value(&row, name), |(_, field)| Ok(encoded(field)))
+        };
+        names.iter().map(cell).collect()
     }))
 }
 
@@ -322,6 +333,15 @@ impl Node for &Field {
     }
 }
 
+/// Bytes in base64, of a group those of its field `bytes`; anything else as text.
+fn encoded(field: &Field) -> Option<String> {
+    match field {
+        Field::Bytes(bytes) => Some(BASE64_STANDARD.encode(bytes.data())),
+        Field::Group(row) => encoded(row.get_column_iter().find(|(name, _)| *name == "bytes")?.1),
+        _ => shown(field),
+    }
+}
+
 /// A value as text: times as numbers, in their own unit.
 fn shown(field: &Field) -> Option<String> {
     match field {
@@ -381,7 +401,9 @@ mod tests {
         let path = folder.path().join("a.parquet");
         write(&path);
         let values = |name: &str| {
-            rows(path.as_path().chunks().unwrap(), &[name]).unwrap().collect::<io::Result<Vec<Values>>>()
+            rows(path.as_path().chunks().unwrap(), &[name], None)
+                .unwrap()
+                .collect::<io::Result<Vec<Values>>>()
         };
         let found = values("turns[].say").unwrap();
         assert_eq!(found, [[Some("one\ntwo".to_owned())], [None]]);

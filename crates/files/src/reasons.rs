@@ -32,6 +32,8 @@ pub enum Reason {
     Id,
     /// Its hash cannot be used.
     Hash,
+    /// Its image cannot be read.
+    Image,
     /// Its end is missing.
     Cut,
 }
@@ -49,6 +51,7 @@ impl fmt::Display for Reason {
             Reason::Value => "with a value of another kind",
             Reason::Id => "with an id that cannot be used",
             Reason::Hash => "with a hash that cannot be used",
+            Reason::Image => "with an image that cannot be read",
             Reason::Cut => "not read to the end",
         })
     }

@@ -34,6 +34,8 @@ pub enum Content {
     Row(Row),
     /// A whole file.
     Text(Vec<u8>),
+    /// A whole file that is an image.
+    Image(Vec<u8>),
     /// A record of an archive.
     Record(Record),
     /// A piece of the body of the record before it.
@@ -71,6 +73,8 @@ pub enum Said<'a> {
     Fields(Fields<'a>),
     /// A whole file.
     Text(Decoded<'a>),
+    /// A whole file that is an image.
+    Image(&'a [u8]),
     /// A page or text of a web archive: the name of its field, `html` or `text`, and the content.
     Capture(&'a Record, &'static str, Decoded<'static>),
     /// It is not meant to become a document.
@@ -89,7 +93,7 @@ impl Said<'_> {
     pub fn doubtful_charset(&self, about: &About) -> Option<CharsetOf> {
         let charset = match self {
             Said::Text(text) | Said::Capture(_, _, text) => text.charset,
-            Said::Fields(_) | Said::Nothing => {
+            Said::Fields(_) | Said::Image(_) | Said::Nothing => {
                 CharsetOf { encoding: about.encoding, is_guessed: about.is_guessed, replaced: 0 }
             }
         };
@@ -131,6 +135,7 @@ impl Raw {
                     other => Reason::Bytes.because(other.to_string()),
                 })
             }
+            Content::Image(bytes) => Ok(Said::Image(bytes)),
             Content::Record(record) => match record.holds() {
                 Holds::Document { field, content } => Ok(Said::Capture(record, field, content)),
                 Holds::Skipped(reason) => Err(reason.into()),
@@ -169,6 +174,7 @@ impl Content {
         match self {
             Content::Line(bytes) => bytes,
             Content::Text(bytes)
+            | Content::Image(bytes)
             | Content::Columns(bytes, _)
             | Content::Header(bytes)
             | Content::Element(bytes)

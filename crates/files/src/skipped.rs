@@ -26,6 +26,8 @@ pub enum Skipped {
     Bytes,
     /// A record whose kind the standard does not have.
     Record,
+    /// An image in which there is less to see than the user wants.
+    Quality,
     /// A file whose name tells no format.
     Ending,
     /// A file of columns in an archive.
@@ -46,6 +48,12 @@ pub enum Skipped {
     Volume,
     /// A member of an archive whose kind is not known.
     Member,
+    /// An encrypted file.
+    Encrypted,
+    /// A file in a zip archive that is packed by another method than deflate.
+    Method,
+    /// A file in a zip archive above the limit.
+    Long,
 }
 
 impl Skipped {
@@ -67,6 +75,7 @@ impl fmt::Display for Skipped {
             Skipped::Packing => "packed with an unknown coding",
             Skipped::Bytes => "damaged, or in an unknown charset",
             Skipped::Record => "of an unknown kind of record",
+            Skipped::Quality => "of a quality below --min-quality",
             Skipped::Ending => "of no known format",
             Skipped::Columns => "Parquet or Arrow in an archive",
             Skipped::Archive => "an archive in an archive",
@@ -77,6 +86,9 @@ impl fmt::Display for Skipped {
             Skipped::AppleDouble => "attributes of macOS",
             Skipped::Volume => "a part of a file in another archive",
             Skipped::Member => "of an unknown kind of member",
+            Skipped::Encrypted => "encrypted",
+            Skipped::Method => "packed by a method that is not read",
+            Skipped::Long => "longer than 256 MiB",
         })
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use tar::{Entry, EntryType};
 
-use super::{Format, Reading, Skipped, shown, wrong};
+use super::{Format, Reading, Skipped, is_archive, shown, wrong};
 
 /// The size of a block, in bytes.
 const BLOCK: u64 = 512;
@@ -20,7 +20,7 @@ const BLOCK: u64 = 512;
 pub(super) const APPLE_DOUBLE: [u8; 4] = [0, 5, 0x16, 7];
 
 /// Whether the name is that of a tar archive.
-pub fn is_tar(path: &Path) -> bool {
+pub(super) fn is_tar(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"].iter().any(|ending| name.ends_with(ending))
 }
@@ -31,12 +31,12 @@ pub struct Member {
     /// Its path in the archive.
     pub path: PathBuf,
     /// Its number among the members of the archive.
-    number: usize,
+    pub(super) number: usize,
     /// Its size in bytes.
     pub bytes: u64,
-    mode: u32,
+    pub(super) mode: u32,
     /// The time of its last change, in seconds since 1970.
-    modified: u64,
+    pub(super) modified: u64,
 }
 
 impl Member {
@@ -62,19 +62,21 @@ impl Member {
     }
 }
 
-/// The format of a file in an archive: `named` by the user, or the one that its name tells.
-pub fn format_of(name: &Path, named: Option<Format>) -> Result<Format, Skipped> {
-    match named.or_else(|| Format::named(name)) {
+/// The format of a file in an archive: `named` by the user, or the one that its name tells. With `images`,
+/// they are read in place of texts.
+pub fn format_of(name: &Path, named: Option<Format>, images: bool) -> Result<Format, Skipped> {
+    let told = || Format::named(name).filter(|format| format.is_for(images));
+    match named.or_else(told) {
         Some(format) if format.is_columnar() => Err(Skipped::Columns),
         Some(format) => Ok(format),
-        None if is_tar(name) => Err(Skipped::Archive),
+        None if is_archive(name) => Err(Skipped::Archive),
         None => Err(Skipped::Ending),
     }
 }
 
 /// Calls `each` with every file in the archive, and its bytes or why it has none to read, until it returns
 /// `false`.
-pub fn each_file(
+pub(super) fn each_file(
     read: Reading<'_>,
     each: &mut dyn FnMut(&Member, Result<Reading<'_>, Skipped>) -> bool,
 ) -> io::Result<()> {

@@ -184,7 +184,7 @@ fn a_copy_can_have_other_texts() {
         columnar::copy(&from, Format::Arrow, file, &kept, None, Some(replaced)).unwrap();
         let all = concat_batches(&batches()[0].schema(), &batches()).unwrap();
         assert_eq!(read(&to, is_stream)[0].schema(), all.schema());
-        let rows = columnar::rows(&to, Format::Arrow, &[column, "number", "text"]).unwrap();
+        let rows = columnar::rows(&to, Format::Arrow, &[column, "number", "text"], None).unwrap();
         let rows: Vec<_> = rows.map(Result::unwrap).collect();
         let numbers = (0..4 * ROWS).filter(|row| kept[*row]);
         for (row, found) in numbers.zip(&rows) {
@@ -209,7 +209,7 @@ fn values_are_read_as_text() {
     for (is_stream, compression) in FORMS {
         write(&path, is_stream, compression);
         let rows: Vec<_> =
-            columnar::rows(&path, Format::Arrow, &names).unwrap().map(Result::unwrap).collect();
+            columnar::rows(&path, Format::Arrow, &names, None).unwrap().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 4 * ROWS);
         for (row, values) in rows.iter().enumerate() {
             let number = (row % 6 > 0).then_some(row as i64 - 60);
@@ -243,7 +243,7 @@ fn values_are_read_as_text() {
         ("turns.content", "no error"),
         ("vector[]", "vector[0] is a number or a time, and not a string"),
     ] {
-        let rows = columnar::rows(&path, Format::Arrow, &[name]);
+        let rows = columnar::rows(&path, Format::Arrow, &[name], None);
         let error = rows.and_then(Iterator::collect::<std::io::Result<Vec<_>>>).err();
         let error = error.map_or("no error".to_owned(), |error| error.to_string());
         assert!(error.contains(expected), "{error}");
@@ -259,7 +259,7 @@ fn damaged_files_are_errors() {
         write(&path, is_stream, compression);
         let whole = fs::read(&path).unwrap();
         let read = || {
-            let rows = columnar::rows(&path, Format::Arrow, &["text", "turns[].content", "source"])?;
+            let rows = columnar::rows(&path, Format::Arrow, &["text", "turns[].content", "source"], None)?;
             rows.collect::<std::io::Result<Vec<_>>>()
         };
         for cut in [0, 4, 9, whole.len() / 3, whole.len() / 2] {

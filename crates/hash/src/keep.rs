@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::check::{SketchCheck, are_duplicates, reach};
 use super::times::seconds;
 
 /// A rule that orders documents by one of their properties: those that come first are kept.
@@ -23,7 +24,7 @@ pub enum KeepRule {
 }
 
 /// How the documents of a collection form clusters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct ClusterRule {
@@ -31,6 +32,20 @@ pub struct ClusterRule {
     pub keep: KeepRule,
     /// The largest distance between a document and its representative.
     pub k: u32,
+    /// The check that decides instead where both have sketches.
+    pub check: Option<SketchCheck>,
+}
+
+impl ClusterRule {
+    /// The distance within which a document with this sketch may have a representative.
+    pub fn reach(&self, sketch: Option<&[u8]>) -> u32 {
+        reach(self.k, self.check, sketch)
+    }
+
+    /// Whether documents at this distance with these sketches belong together.
+    pub fn joins(&self, distance: u32, sketches: [Option<&[u8]>; 2]) -> bool {
+        are_duplicates(self.k, self.check, distance, sketches).is_some()
+    }
 }
 
 impl FromStr for KeepRule {

@@ -23,6 +23,7 @@
 
 #![deny(unreachable_pub)]
 
+mod check;
 mod forms;
 mod gram;
 mod hash;
@@ -36,6 +37,7 @@ mod times;
 mod u256;
 mod wide;
 
+pub use check::{SketchCheck, are_duplicates, reach, sketch_similarity};
 pub use forms::{FormError, HashForm, NoForm};
 pub use gram::Gram;
 pub use hash::{Hash, HashError, Width, Word};

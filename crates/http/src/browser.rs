@@ -25,8 +25,9 @@ use super::error::{Code, Problem};
 pub(super) const NO_SNIFFING: (HeaderName, HeaderValue) =
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 /// The content that a page of the server may load and run: files of the server. `data:` is for the icons in
-/// the style sheet of Swagger.
-const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+/// the style sheet of Swagger, and the digest is that of the style in Swagger's logo.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' \
+                           'sha256-RL3ie0nH+Lzz2YNqQN83mnU0J1ot4QL7b99vMdIX99w='; img-src 'self' data:; \
                            connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");

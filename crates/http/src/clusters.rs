@@ -7,7 +7,7 @@ use utoipa_axum::routes;
 
 use super::State;
 use super::body::Json;
-use super::error::{Code, Problem};
+use super::error::Problem;
 use super::extract::{Document, DocumentPath, NoParams, Params, Target};
 use super::responses::{BodyRefused, NoClusters, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::{ADMIN, READ, Routes, of_collection};
@@ -86,10 +86,10 @@ async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Returns a cluster with its members, those that the keep rule prefers first.
+/// Returns the cluster that a document represents, with its members, those that the keep rule prefers first.
 #[utoipa::path(
     get, path = "/clusters/{id}", tag = "clusters", operation_id = "get_cluster",
-    params(("id" = String, Path, description = "The number of the cluster."), MemberParams),
+    params(("id" = String, Path, description = "The document that represents the cluster."), MemberParams),
     responses(
         (status = 200, description = "The cluster.", body = ClusterOut),
         NoClusters, NotFound, Refused, Unavailable,
@@ -101,11 +101,7 @@ async fn get(
     DocumentPath(id): DocumentPath,
     Params(params): Params<MemberParams>,
 ) -> Result<Json<ClusterOut>, Problem> {
-    let number = id.as_str().parse().map_err(|_| {
-        let detail = format!("{:?} is not the number of a cluster; GET /clusters lists them", id.as_str());
-        Problem::parameter(Code::InvalidField, "id", detail)
-    })?;
-    let found = state.service.cluster(&collection, number, params.cursor.as_deref(), params.limit()).await;
+    let found = state.service.cluster(&collection, id, params.cursor.as_deref(), params.limit()).await;
     found.map(|found| Json(found.into())).map_err(|error| Problem::from(error).in_query())
 }
 

@@ -28,6 +28,9 @@ pub(super) fn routes(all: Routes) -> Routes {
 
 /// Deletes the documents with some ids, or those that a filter admits. With `dry_run` it only counts them.
 ///
+/// With `expires_in` or `plan` it plans their deletion, which `cancel` takes back: until then they are found,
+/// with `deletion_at`.
+///
 /// A deletion by a filter that takes longer than a second goes on in the background (202); `GET` of the same
 /// path returns its progress. A document that changes in the meantime is not deleted.
 #[utoipa::path(
@@ -50,12 +53,10 @@ async fn begin(
     Document(wanted): Document<DeletionIn>,
 ) -> Result<Response, Problem> {
     let service = &state.service;
-    let deletion = match wanted.matching()? {
-        (Matching::Ids(ids), is_dry_run) => {
-            deadline.write(service.delete_ids(&collection, ids, is_dry_run)).await?
-        }
-        (Matching::Filter(filter), is_dry_run) => {
-            service.delete_matching(&collection, filter, is_dry_run, deadline.write_time().min(WAIT)).await?
+    let deletion = match wanted.matching(service.expiry_now_ms()?, service.limits().deletion_time)? {
+        (Matching::Ids(ids), deed) => deadline.write(service.delete_ids(&collection, ids, deed)).await?,
+        (Matching::Filter(filter), deed) => {
+            service.delete_matching(&collection, filter, deed, deadline.write_time().min(WAIT)).await?
         }
     };
     if deletion.ended_ms.is_some() {

@@ -2,12 +2,10 @@
 
 use std::time::Instant;
 
-use axum::body::Bytes;
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::value::RawValue;
 use utoipa_axum::routes;
 
 use super::State;
@@ -19,12 +17,13 @@ use super::deadline::Deadline;
 use super::error::{Code, Problem};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, read, read_sized};
 use super::idempotency::IdempotencyKey;
-use super::parse::{parse, parse_object};
+use super::image_body;
+use super::parse::parse_object;
 use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::{READ, Routes, WRITE, of_collection};
 use super::wire::{
-    AddedOut, BulkOut, DocumentIn, DocumentOut, Few, FormParams, HashFormat, LineOut, NearParams,
-    OnDuplicate, PatchIn, SummaryOut,
+    AddedOut, BulkOut, DocumentIn, DocumentOut, FormParams, HashFormat, LineOut, NearParams, OnDuplicate,
+    PatchIn, SummaryOut,
 };
 use lookalike_hash::{CollectionName, DocumentId};
 use lookalike_service::{self as service, Condition, DuplicateRule, Offered, Outcome, StoreRule, Version};
@@ -49,6 +48,9 @@ pub(super) fn routes(all: Routes) -> Routes {
 }
 
 /// Stores one document. A body of `application/x-ndjson` is read as by `POST /stream/documents`.
+///
+/// An image can also be the body itself, as `image/jpeg`, `image/png`, `image/webp` or `image/gif`, or the
+/// part `image` of a form (`multipart/form-data`) whose other parts are the members.
 #[utoipa::path(
     post, path = PATH, tag = "documents", operation_id = "add_documents",
     params(
@@ -80,12 +82,20 @@ async fn add(
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    if check_type(request.headers(), &["application/json", LINES])? == LINES {
+    let is_image = image_body::is_declared(request.headers());
+    if !is_image && check_type(request.headers(), &["application/json", LINES])? == LINES {
         return streamed(&state, &collection, &params, condition, key, request).await;
     }
     let idempotency = IdempotencyKey::of(request.headers())?;
     let limits = *state.service.limits();
     let storing = Storing::of(&state, &collection, &params, condition, deadline)?;
+    if is_image {
+        let offered = async {
+            let document = image_body::document(request, &limits).await?;
+            Ok(idempotency.named(document.offered(None, &limits)?, 0))
+        };
+        return storing.store(&state, &collection, offered).await;
+    }
     let bytes = read(request, limits.body_bytes()).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let detail = "expected an object: this route takes one document; send an array to POST \
@@ -195,7 +205,8 @@ async fn batch(
     let into = Destination { end: Some(deadline.end_of_writes()), idempotency, ..into };
     let way_out = "send many documents as a stream, application/x-ndjson, of any length";
     let bytes = read_sized(request, limits.batch_bytes, way_out).await?;
-    let elements = parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
+    let elements =
+        parse_aside(&state, deadline, bytes, move |bytes| bulk::elements_of(bytes, limits.batch_documents));
     let headers = bulk::headers(&state.service, &collection);
     let lines =
         bulk::elements(elements.await?, bulk::Sizes::of(&limits), into.rule.unless.is_some(), headers);
@@ -203,6 +214,9 @@ async fn batch(
 }
 
 /// Stores a document with this id, and replaces the stored document that has it.
+///
+/// An image can also be the body itself, as `image/jpeg`, `image/png`, `image/webp` or `image/gif`, or the
+/// part `image` of a form (`multipart/form-data`) whose other parts are the members.
 #[utoipa::path(
     put, path = DOCUMENT, tag = "documents", operation_id = "put_document",
     params(
@@ -236,6 +250,10 @@ async fn put(
 ) -> Result<Response, Problem> {
     let storing = Storing::of(&state, &collection, &params, condition, deadline)?;
     let limits = *state.service.limits();
+    if image_body::is_declared(request.headers()) {
+        let offered = async { image_body::document(request, &limits).await?.offered_as(&id, None, &limits) };
+        return storing.store(&state, &collection, offered).await;
+    }
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limits.body_bytes()).await?;
     let form = storing.form;
@@ -363,20 +381,6 @@ async fn delete(
     exists(&condition)?;
     deadline.write(state.service.delete(&collection, &id, condition)).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// The elements of an array of documents.
-fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
-    let Few(elements) = parse::<Few<&RawValue>>(bytes)?;
-    if elements.len() > most {
-        let detail = format!(
-            "the array has {} documents; at most {most} are accepted (limits.batch_documents): send more as \
-             a stream, application/x-ndjson, of any length",
-            elements.len()
-        );
-        return Err(Problem::new(Code::InvalidField, detail));
-    }
-    Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
 }
 
 /// Counts documents that were not stored because of an error. `service` counts the others.

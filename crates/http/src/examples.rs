@@ -24,7 +24,9 @@ fn body(operation: &str) -> Option<Value> {
         "compare" => json!({"a": {"text": TEXT}, "b": {"text": OTHER}}),
         "add_documents" => json!({"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}),
         "stream_documents" => json!("{\"id\": \"article-1\", \"hash\": \"a1b2c3d4e5f60718\"}\n"),
-        "batch_documents" => json!([{"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}]),
+        "batch_documents" | "preview_documents" => {
+            json!([{"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}])
+        }
         "batch_fingerprint" => json!({"texts": [TEXT, OTHER]}),
         "batch_similar" => json!({"queries": [{"text": TEXT}, {"text": OTHER}]}),
         "patch_document" => json!({"metadata": {"checked": true}}),

@@ -150,7 +150,7 @@ pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Proble
 fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
     let size =
         announced.map_or_else(|| "is too large".to_owned(), |announced| format!("has {announced} bytes"));
-    let limits = "limits.document_bytes, limits.page_bytes, limits.batch_bytes";
+    let limits = "limits.document_bytes, limits.page_bytes, limits.batch_bytes, limits.file_bytes";
     let detail = format!("the body {size}; at most {most} bytes are accepted here ({limits}): {way_out}");
     Problem::new(Code::TooLarge, detail)
 }

@@ -8,11 +8,12 @@ use super::body::Json;
 use super::deadline::Deadline;
 use super::error::{Code, Problem};
 use super::extract::{Params, charset, check_type, parse_aside, read};
+use super::image_body::{self, WithImage};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, Refused, Unavailable};
 use super::route::{Need, Routes};
 use super::wire::{
-    Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, page,
+    Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, HashFormat, TextsIn, check_size, page,
 };
 use lookalike_keys::Role;
 use lookalike_service::{Content, Decoded, Given, Limits};
@@ -28,6 +29,9 @@ pub(super) fn routes(all: Routes) -> Routes {
 /// A `text/plain` or `text/html` body is the same as `{"text"}` or `{"html"}`. Its charset is the one in the
 /// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others);
 /// `charset` of the answer says which, whether it is guessed, and how many invalid bytes became U+FFFD.
+///
+/// An image can also be the body itself, as `image/jpeg`, `image/png`, `image/webp` or `image/gif`, or the
+/// part `image` of a form (`multipart/form-data`) whose other parts are the members.
 #[utoipa::path(
     post, path = "/fingerprint", tag = "fingerprints", params(FormParams),
     request_body(content(
@@ -45,6 +49,11 @@ async fn fingerprint(
     request: Request,
 ) -> Result<Json<FingerprintOut>, Problem> {
     let limits = *state.service.limits();
+    if image_body::is_declared(request.headers()) {
+        let WithImage { image, members } = image_body::read(request, &limits).await?;
+        let wanted = FingerprintIn { image: Some(image), ..parse_object(&members)? };
+        return of_image(&state, deadline, wanted, params.hash_format).await;
+    }
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
     let limit = match kind {
         "application/json" => limits.body_bytes(),
@@ -64,6 +73,9 @@ async fn fingerprint(
         Ok((FingerprintIn { text, html, ..FingerprintIn::default() }, Some(charset)))
     });
     let (mut wanted, charset): (FingerprintIn, _) = wanted.await?;
+    if wanted.image.is_some() {
+        return of_image(&state, deadline, wanted, params.hash_format).await;
+    }
     let profile = state.service.profile(wanted.profile.as_deref())?;
     let (explain, form) = (wanted.explain, params.hash_format);
     if let Some(given) = given(&mut wanted)? {
@@ -81,7 +93,30 @@ async fn fingerprint(
     Ok(Json(FingerprintOut::new(fingerprint, form).read_in(charset)))
 }
 
-/// Computes the fingerprints of several texts.
+/// The fingerprint of an image.
+async fn of_image(
+    state: &State,
+    deadline: Deadline,
+    wanted: FingerprintIn,
+    form: Option<HashFormat>,
+) -> Result<Json<FingerprintOut>, Problem> {
+    let FingerprintIn { image, text, html, features, sums, profile, explain, .. } = wanted;
+    if text.is_some() || html.is_some() || features.is_some() || sums.is_some() {
+        let detail = "exactly one of text, html, image, features and sums is needed";
+        return Err(Problem::new(Code::InvalidField, detail));
+    }
+    if explain {
+        let detail = "explain is for texts; POST /compare says in which bits two images differ";
+        return Err(Problem::field(Code::InvalidField, "/explain", detail));
+    }
+    let profile = state.service.profile_of_images(profile.as_deref())?;
+    let contents = image.map(|image| Content::Image(image.0)).into_iter().collect();
+    let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
+    let fingerprint = computed.into_iter().next().expect("there is a fingerprint for each image");
+    Ok(Json(FingerprintOut::new(fingerprint, form)))
+}
+
+/// Computes the fingerprints of several texts, or of several images.
 #[utoipa::path(
     post, path = "/batch/fingerprint", tag = "fingerprints", operation_id = "batch_fingerprint",
     params(FormParams), request_body = TextsIn,
@@ -100,16 +135,25 @@ async fn batch(
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limits.batch_bytes).await?;
     let wanted: TextsIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
-    let (Few(texts), most) = (wanted.texts, limits.batch_items);
-    if texts.len() > most {
+    let (profile, name) =
+        (wanted.profile.as_deref(), if wanted.images.is_some() { "images" } else { "texts" });
+    let (profile, contents) = match (wanted.texts, wanted.images) {
+        (Some(Few(texts)), None) => {
+            (state.service.profile(profile)?, texts.into_iter().map(Content::Text).collect::<Vec<_>>())
+        }
+        (None, Some(Few(images))) => {
+            let contents = images.into_iter().map(|image| Content::Image(image.0)).collect();
+            (state.service.profile_of_images(profile)?, contents)
+        }
+        _ => return Err(Problem::new(Code::InvalidField, "exactly one of texts and images is needed")),
+    };
+    let (count, most) = (contents.len(), limits.batch_items);
+    if count > most {
         let detail = format!(
-            "there are {} texts; at most {most} are accepted in one request (limits.batch_items)",
-            texts.len()
+            "there are {count} {name}; at most {most} are accepted in one request (limits.batch_items)"
         );
-        return Err(Problem::field(Code::InvalidField, "/texts", detail));
+        return Err(Problem::field(Code::InvalidField, format!("/{name}"), detail));
     }
-    let profile = state.service.profile(wanted.profile.as_deref())?;
-    let contents: Vec<Content> = texts.into_iter().map(Content::Text).collect();
     contents.iter().try_for_each(|content| check_size("a text", content, &limits))?;
     let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
     let out = |made| FingerprintOut::new(made, params.hash_format);

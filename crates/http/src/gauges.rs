@@ -179,14 +179,6 @@ fn of_replicas(replicas: &Replicas) -> Vec<Gauge> {
             "Last entry of the log at which the data were compared with those of others and the same.";
         gauges.push(Gauge::one("lookalike_replica_agreed_position", about, agreed as f64));
     }
-    if let Some(space) = replicas.space() {
-        let mut one = |name, about, bytes: u64| gauges.push(Gauge::one(name, about, bytes as f64));
-        one("lookalike_replica_log_bytes", "Bytes that etcd occupies, the most of its servers.", space.bytes);
-        let about = "Bytes of them that are in use.";
-        one("lookalike_replica_log_used_bytes", about, space.bytes_in_use);
-        let about = "Bytes at which etcd refuses writes.";
-        one("lookalike_replica_log_quota_bytes", about, space.quota_bytes);
-    }
     gauges
 }
 

@@ -21,11 +21,13 @@ mod deadline;
 mod deletions;
 mod documents;
 mod edge;
+mod errors_page;
 mod examples;
 mod extract;
 mod fingerprint;
 mod gauges;
 mod idempotency;
+mod image_body;
 mod links;
 mod listing;
 mod marks;
@@ -33,6 +35,8 @@ mod observe;
 mod openapi;
 mod operations;
 mod pairs;
+mod parquet;
+mod preview;
 mod refused;
 mod reindex;
 mod replicas;
@@ -40,6 +44,7 @@ mod responses;
 mod route;
 mod series;
 mod similar;
+mod thumbnail;
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -87,6 +92,8 @@ pub struct Shared {
     pub has_console: bool,
     /// Which collections have series of their own in the metrics.
     pub series: Series,
+    /// Whether the server shares a log with its replicas.
+    pub has_log: bool,
     /// The replicas of the server, once it is connected; empty if it is a single one.
     pub replicas: Arc<OnceLock<Replicas>>,
 }
@@ -95,7 +102,7 @@ pub struct Shared {
 type State = Arc<Shared>;
 
 /// The functions that add the routes of each module.
-const MODULES: [fn(Routes) -> Routes; 16] = [
+const MODULES: [fn(Routes) -> Routes; 19] = [
     backups::routes,
     calibrate::routes,
     clusters::routes,
@@ -109,9 +116,12 @@ const MODULES: [fn(Routes) -> Routes; 16] = [
     marks::routes,
     operations::routes,
     pairs::routes,
+    parquet::routes,
+    preview::routes,
     reindex::routes,
     replicas::routes,
     similar::routes,
+    thumbnail::routes,
 ];
 
 /// Serves all routes until `stop` resolves and all connections have ended. Connections that are open after
@@ -193,6 +203,7 @@ where
         let client = client(&request);
         let handle = move |request| handled(rule, request, handle);
         let answering = match state.replicas.get() {
+            None if state.has_log => replicas::starting(request, handle),
             None => handle(request),
             Some(replicas) => replicas::answer(state, replicas, rule, request, handle),
         };

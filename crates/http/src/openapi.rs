@@ -20,7 +20,7 @@ use super::wire::{
     Arrival, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, HashOut, Id, Metadata,
     Timestamp,
 };
-use super::{documents, examples, links, pairs};
+use super::{documents, examples, links, pairs, parquet};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -76,6 +76,7 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
     contract.merge(ROUTES.contract.clone());
     contract.merge(documents::Streamed::openapi());
     contract.merge(pairs::Streamed::openapi());
+    contract.merge(parquet::Streamed::openapi());
     for (path, item) in &mut contract.paths.paths {
         let is_open = ROUTES.rules[path.as_str()].need(&Method::GET) == Need::Nothing;
         operations(item).for_each(|operation| {
@@ -109,12 +110,10 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Opera
 
 /// Adds the schemas of the parameters in the path and of the conditions in the headers.
 fn add_parameter_schemas(operation: &mut Operation) {
-    let is_of_cluster = operation.operation_id.as_ref().is_some_and(|id| id.starts_with("get_cluster"));
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
         parameter.schema = match (&parameter.parameter_in, parameter.name.as_str()) {
             (ParameterIn::Path, "collection") => Some(text("^[a-z0-9][a-z0-9_-]{0,63}$", Some("default"))),
-            (ParameterIn::Path, "id") if is_of_cluster => Some(text("^[0-9]{1,19}$", Some("1"))),
             (ParameterIn::Path, "id") => Some(Ref::from_schema_name("DocumentId").into()),
             (ParameterIn::Header, "If-Match") => Some(text(r#"^(\*|"[!#-~]*"(, "[!#-~]*")*)$"#, Some("*"))),
             (ParameterIn::Header, "If-None-Match") => Some(text(r"^\*$", None)),

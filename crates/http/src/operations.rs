@@ -14,6 +14,7 @@ use super::access::RequestKey;
 use super::body::Json;
 use super::browser;
 use super::error::{Body, Code, DOCS_ERRORS, Problem};
+use super::errors_page::errors;
 use super::extract::{NoParams, Target, check_type};
 use super::gauges;
 use super::observe;
@@ -211,12 +212,6 @@ async fn with_body(request: Request, next: Next) -> Response {
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let page = next.run(request).await;
     if page.status().is_client_error() { no_route(&method, &uri).into_response() } else { page }
-}
-
-/// The explanations of the errors; the `type` of an error links to its own.
-async fn errors() -> Response {
-    let content_type = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
-    (content_type, include_str!("../../../docs/errors.md")).into_response()
 }
 
 /// Returns what the key of the request may do.

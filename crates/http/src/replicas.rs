@@ -3,27 +3,28 @@
 //! - Every answer has the header `X-Lookalike-Position`: it has no effect of entries of the log after that
 //!   position. An answer that may miss older writes of other servers has `X-Lookalike-Stale-Ms`.
 //! - `at_least=POSITION` makes a request wait until the server has applied the log up to there.
-//!   `linearizable=true` makes it wait until the server has every write that was acknowledged before.
-//!
+//!   `linearizable=true` makes it wait until the server has every write that was acknowledged before. A
+//!   request that depends on what is stored waits so in any case: PATCH, and those with a condition.
 //! - A server whose data differ from those of others answers only requests that are not for data.
 //!
 //! Both parameters are taken from the query before the handler sees it, and are unknown on a single server.
+//! One that waits for its log answers as any that starts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body as ResponseBody;
 use axum::extract::{Request, State as From_};
-use axum::http::{HeaderName, HeaderValue, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
 use futures::future::{Either, ready};
-use futures::{FutureExt, TryStreamExt};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use utoipa_axum::routes;
 
 use super::body::Json;
 use super::error::{Body, Code, Problem};
-use super::extract::NoParams;
-use super::responses::Unavailable;
+use super::extract::{NoParams, Params};
 use super::route::{Need, Routes, Rule};
 use super::{Answering, State};
 use lookalike_keys::Role;
@@ -35,7 +36,7 @@ const STALE: HeaderName = HeaderName::from_static("x-lookalike-stale-ms");
 /// The routes of this module.
 pub(super) fn routes(all: Routes) -> Routes {
     all.of_server(Need::All(Role::Read).without_data(), routes!(list))
-        .of_server(Need::All(Role::Admin), routes!(copy))
+        .of_server(Need::All(Role::Read).without_data(), routes!(hint))
 }
 
 /// Returns the state of the replicas: the shared log, the servers, and how far each of them is.
@@ -51,22 +52,28 @@ async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json<ReplicasSt
     Ok(Json(of_replicas(&state)?.status().await))
 }
 
-/// Streams a copy of everything that the server has at one moment, for a server that joins the replicas.
+/// Where the shared log may have a new entry.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+struct HintParams {
+    /// The position of the entry.
+    #[param(example = 1)]
+    position: u64,
+}
+
+/// Says that the shared log has a new entry. Servers tell each other; nothing but an early look follows.
 #[utoipa::path(
-    get, path = "/replicas/copy", tag = "operations", operation_id = "copy_server",
+    post, path = "/replicas/hint", tag = "operations", operation_id = "hint_at_entry", params(HintParams),
     responses(
-        (status = 200, description = "The copy, in a form that only servers of this version read.",
-            body = String, content_type = "application/octet-stream"),
+        (status = 204, description = "The server looks for the entry."),
         (status = 409, description = "The server has no replicas.", body = Body,
             content_type = "application/problem+json"),
-        Unavailable,
     )
 )]
-async fn copy(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
-    let pieces = of_replicas(&state)?.copy().map_err(|error| Problem::from(&error))?;
-    let pieces = pieces.map_err(|error| std::io::Error::other(error.to_string()));
-    let content_type = [(header::CONTENT_TYPE, "application/octet-stream")];
-    Ok((content_type, ResponseBody::from_stream(pieces)).into_response())
+async fn hint(From_(state): From_<State>, Params(params): Params<HintParams>) -> Result<StatusCode, Problem> {
+    of_replicas(&state)?.hint(params.position);
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// The replicas of the server.
@@ -94,7 +101,7 @@ pub(super) fn answer(
     handle: impl FnOnce(Request) -> Answering + Send + 'static,
 ) -> Answering {
     let wanted = match refuse_diverged(replicas, rule, &request).and_then(|()| take(&mut request)) {
-        Ok(wanted) => wanted,
+        Ok(wanted) => wanted.or_else(|| depends_on_state(&request).then_some(Wanted::End)),
         Err(problem) => return Either::Left(ready(problem.into_response())),
     };
     let state = Arc::clone(state);
@@ -118,6 +125,13 @@ pub(super) fn answer(
         }
         .boxed(),
     )
+}
+
+/// Whether a request is decided by what is stored when it arrives.
+fn depends_on_state(request: &Request) -> bool {
+    let has = |name| request.headers().contains_key(name);
+    let is_change = !request.method().is_safe();
+    request.method() == Method::PATCH || (is_change && (has(header::IF_MATCH) || has(header::IF_NONE_MATCH)))
 }
 
 /// Refuses requests for data while those of this server differ from those of others.
@@ -150,6 +164,14 @@ fn marked(mut response: Response, replicas: &Replicas) -> Response {
         headers.insert(STALE, HeaderValue::from(replicas.behind().as_millis() as u64));
     }
     response
+}
+
+/// Answers a request on a server that is not connected to its log yet.
+pub(super) fn starting(mut request: Request, handle: impl FnOnce(Request) -> Answering) -> Answering {
+    match take(&mut request) {
+        Ok(_) => handle(request),
+        Err(problem) => Either::Left(ready(problem.into_response())),
+    }
 }
 
 /// Takes the parameters of replicas from the query of a request.

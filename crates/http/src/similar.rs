@@ -17,6 +17,7 @@ use super::body::{Results, write_json, written};
 use super::deadline::Deadline;
 use super::error::{Body, Code, Problem};
 use super::extract::{DocumentPath, Params, Target, check_type, parse_aside, read};
+use super::image_body::{self, WithImage};
 use super::parse::parse_object;
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::{COLLECTION, COLLECTIONS, READ, ROUTES, Routes, Rule};
@@ -141,6 +142,9 @@ async fn by_document(
 }
 
 /// Looks up a text of any length, a page, features or hashes, also among some documents only.
+///
+/// An image can also be the body itself, as `image/jpeg`, `image/png`, `image/webp` or `image/gif`, or the
+/// part `image` of a form (`multipart/form-data`) whose other parts are the members.
 #[utoipa::path(
     post, path = PATH, tag = "similar", operation_id = "post_similar", params(FormParams),
     request_body = AskIn,
@@ -156,8 +160,16 @@ async fn by_body(
     deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
-    check_type(request.headers(), &["application/json"])?;
     let limits = *state.service.limits();
+    if image_body::is_declared(request.headers()) {
+        let WithImage { image, members } = image_body::read(request, &limits).await?;
+        let mut ask: AskIn = parse_object(&members)?;
+        ask.image = Some(image);
+        let shown = Shown { stats: ask.wants_stats(), form: params.hash_format };
+        let found = deadline.query(state.service.similar(&collection, ask.ask(params.hash_format)?)).await?;
+        return written_aside(&state, found, shown).await;
+    }
+    check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limits.body_bytes()).await?;
     let (service, form) = (Arc::clone(&state.service), params.hash_format);
     let begin = move |bytes: &Bytes| {

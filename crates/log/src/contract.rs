@@ -1,17 +1,13 @@
-//! The contract of a log, checked with the log in memory and with etcd: both behave alike.
+//! The contract of a log, checked with the log in memory and with a folder: both behave alike.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 
-use super::etcd::{EtcdLog, EtcdSettings};
 use super::memory::MemoryLog;
-use super::{Entry, Log, LogError, MAX_PAYLOAD, Position};
-
-#[allow(dead_code, unreachable_pub, reason = "the other tests of the log use all of it")]
-#[path = "../../../tests/replicas/etcd.rs"]
-mod servers;
+use super::objects::ObjectLog;
+use super::{Entry, Log, LogError, Position};
 
 const PATIENT: Duration = Duration::from_secs(30);
 
@@ -48,33 +44,41 @@ async fn check(log: &dyn Log) {
     assert_eq!(entries.iter().map(|entry| entry.position).collect::<Vec<_>>(), positions);
     assert_eq!(read(log, positions[1], 2).await, entries[2..]);
 
-    let error = log.append(vec![0; MAX_PAYLOAD + 1].into(), PATIENT).await.unwrap_err();
+    let error = log.append(vec![0; log.max_payload() + 1].into(), PATIENT).await.unwrap_err();
     assert!(matches!(error, LogError::TooLarge { .. }), "{error}");
     let beyond = Position(positions[3].0 + 300);
     assert!(matches!(first_error(log, beyond).await, LogError::Rewound { .. }));
-    assert!(matches!(log.trim(beyond).await, Err(LogError::Rewound { .. })));
 
-    log.trim(positions[1]).await.unwrap();
-    log.trim(positions[0]).await.unwrap();
-    assert_eq!(read(log, positions[1], 2).await, entries[2..]);
-    assert!(matches!(first_error(log, positions[0]).await, LogError::Trimmed { .. }));
-    assert!(matches!(first_error(log, Position(0)).await, LogError::Trimmed { .. }));
-    log.trim(positions[3]).await.unwrap();
-    assert_eq!(log.end().await.unwrap(), positions[3]);
     let last = append(log, "e").await;
     assert_eq!(open.next().await.unwrap().unwrap().position, last);
     assert_eq!(read(log, positions[3], 1).await[0].number, 5);
 }
 
-#[tokio::test]
-async fn memory() {
-    check(&MemoryLog::default()).await;
+async fn check_trim(log: &MemoryLog) {
+    let entries = read(log, Position(0), 5).await;
+    let positions: Vec<Position> = entries.iter().map(|entry| entry.position).collect();
+    assert!(matches!(log.trim(Position(positions[4].0 + 300)), Err(LogError::Rewound { .. })));
+    log.trim(positions[1]).unwrap();
+    log.trim(positions[0]).unwrap();
+    assert_eq!(read(log, positions[1], 2).await, entries[2..4]);
+    assert!(matches!(first_error(log, positions[0]).await, LogError::Trimmed { .. }));
+    assert!(matches!(first_error(log, Position(0)).await, LogError::Trimmed { .. }));
+    log.trim(positions[4]).unwrap();
+    assert_eq!(log.end().await.unwrap(), positions[4]);
+    append(log, "f").await;
+    assert_eq!(read(log, positions[4], 1).await[0].number, 6);
 }
 
 #[tokio::test]
-async fn etcd() {
-    if servers::is_installed() {
-        let etcd = servers::Etcd::start(1, &[]).await;
-        check(&EtcdLog::connect(EtcdSettings::new(etcd.endpoints(), "c", "s")).await.unwrap()).await;
-    }
+async fn memory() {
+    let log = MemoryLog::default();
+    check(&log).await;
+    check_trim(&log).await;
+}
+
+#[tokio::test]
+async fn folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", dir.path().display());
+    check(&ObjectLog::new(&url, "a", 1).unwrap()).await;
 }

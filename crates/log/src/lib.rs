@@ -2,15 +2,14 @@
 //!
 //! *Guarantees*
 //! - Every server reads the same entries in the same order, without a gap and without a duplicate.
-//! - An entry whose append succeeded survives the loss of a minority of the log's own servers.
+//! - An entry whose append succeeded survives what the store of the log survives.
 //! - An append that is retried inside [`Log::append`] is in the log at most once.
 //!
-//! *Absent*: what the entries mean and when they are applied (the engine), and which of them are no longer
-//! needed (the caller of [`Log::trim`]).
+//! *Absent*: what the entries mean and when they are applied (the engine).
 
 #![deny(unreachable_pub)]
 
-pub mod etcd;
+pub mod objects;
 
 #[cfg(test)]
 mod contract;
@@ -22,17 +21,12 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, FutureExt};
 use futures::stream::BoxStream;
 
-pub use error::{Failure, LogError};
+pub use error::LogError;
 
-/// The largest payload of an entry, in bytes. etcd refuses requests above 1.5 MiB by default, and needs some
-/// of that for itself.
-pub const MAX_PAYLOAD: usize = 1 << 20;
-
-/// The place of an entry in the log. Positions grow, but not by one: other writes of the same store use the
-/// numbers between them. 0 is before the first entry.
+/// The place of an entry in the log. Positions grow. 0 is before the first entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 
@@ -63,7 +57,7 @@ pub trait Log: Send + Sync {
     /// unknown.
     ///
     /// # Errors
-    /// [`LogError::TooLarge`] above [`MAX_PAYLOAD`]. After [`LogError::Unknown`] the entry may be in the
+    /// [`LogError::TooLarge`] above [`Log::max_payload`]. After [`LogError::Unknown`] the entry may be in the
     /// log, or appear there later; after every other error it is not and never will be.
     fn append(&self, payload: Bytes, within: Duration) -> BoxFuture<'_, Result<Position, LogError>>;
 
@@ -73,21 +67,29 @@ pub trait Log: Send + Sync {
     ///
     /// # Errors
     /// [`LogError::Trimmed`] if entries after the position were removed, [`LogError::Rewound`] if the log
-    /// ends before it, and [`LogError::Damaged`], [`LogError::OtherEtcd`] and [`LogError::Unauthorized`].
+    /// ends before it, and [`LogError::Damaged`], [`LogError::Replaced`] and [`LogError::Refused`].
     fn tail(&self, after: Position) -> BoxStream<'static, Result<Entry, LogError>>;
 
-    /// The position of the last entry, or 0. An append that finished before this call is included.
+    /// The position and the number of the last entry, or 0. An append that finished before this call is
+    /// included.
     ///
     /// # Errors
     /// [`LogError::Unavailable`] and others.
-    fn end(&self) -> BoxFuture<'_, Result<Position, LogError>>;
+    fn last(&self) -> BoxFuture<'_, Result<(Position, u64), LogError>>;
 
-    /// Removes the entries through a position, which must be that of an entry. Afterwards a tail can start
-    /// after this position or a later one.
-    ///
-    /// # Errors
-    /// [`LogError::Rewound`] if the log ends before the position.
-    fn trim(&self, through: Position) -> BoxFuture<'_, Result<(), LogError>>;
+    /// The position of the last entry, as [`Log::last`].
+    fn end(&self) -> BoxFuture<'_, Result<Position, LogError>> {
+        self.last().map(|last| last.map(|(end, _)| end)).boxed()
+    }
+
+    /// The largest payload of an entry, in bytes.
+    fn max_payload(&self) -> usize;
+
+    /// How many milliseconds the clock of this machine is ahead of that of the log; `None` if it is not known
+    /// yet.
+    fn ahead_ms(&self) -> Option<i64> {
+        Some(0)
+    }
 }
 
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
-//! The log in memory: the twin of `etcd` for the tests of programs that use a log.
+//! The log in memory: the twin of `objects` for the tests of programs that use a log.
 //!
-//! Positions grow by more than one, as in etcd, so that no caller relies on them. Clones share the entries.
+//! Positions grow by more than one, so that no caller relies on them. Clones share the entries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,12 @@ use futures::stream::{self, BoxStream, StreamExt};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::{Entry, Log, LogError, MAX_PAYLOAD, Position};
+use super::objects::StoreError;
+use super::{Entry, Log, LogError, Position};
 
 /// The difference of two positions.
 const STEP: u64 = 3;
+const MAX_PAYLOAD: usize = 1 << 20;
 
 /// A log in memory.
 #[derive(Clone)]
@@ -40,6 +42,18 @@ impl Default for MemoryLog {
     fn default() -> MemoryLog {
         let (changed, _) = watch::channel(());
         MemoryLog { shared: Arc::new(Shared { entries: Mutex::default(), changed }) }
+    }
+}
+
+impl MemoryLog {
+    /// Removes the entries up to a position.
+    ///
+    /// # Errors
+    /// [`LogError::Rewound`] if the log ends before the position.
+    pub fn trim(&self, through: Position) -> Result<(), LogError> {
+        let trimmed = self.shared.entries.lock().trim(through);
+        self.shared.changed.send_replace(());
+        trimmed
     }
 }
 
@@ -75,7 +89,7 @@ impl Entries {
 impl Log for MemoryLog {
     fn append(&self, payload: Bytes, _within: Duration) -> BoxFuture<'_, Result<Position, LogError>> {
         if payload.len() > MAX_PAYLOAD {
-            return ready(Err(LogError::TooLarge { bytes: payload.len() })).boxed();
+            return ready(Err(LogError::TooLarge { bytes: payload.len(), limit: MAX_PAYLOAD })).boxed();
         }
         let position = self.shared.entries.lock().append(payload);
         self.shared.changed.send_replace(());
@@ -103,13 +117,17 @@ impl Log for MemoryLog {
         stream::unfold(Some((shared, changed, after)), next).boxed()
     }
 
-    fn end(&self) -> BoxFuture<'_, Result<Position, LogError>> {
-        ready(Ok(self.shared.entries.lock().end)).boxed()
+    fn last(&self) -> BoxFuture<'_, Result<(Position, u64), LogError>> {
+        let entries = self.shared.entries.lock();
+        ready(Ok((entries.end, entries.count))).boxed()
     }
 
-    fn trim(&self, through: Position) -> BoxFuture<'_, Result<(), LogError>> {
-        let trimmed = self.shared.entries.lock().trim(through);
-        self.shared.changed.send_replace(());
-        ready(trimmed).boxed()
+    fn max_payload(&self) -> usize {
+        MAX_PAYLOAD
     }
+}
+
+/// The error of an append whose answer is lost.
+pub fn unknown() -> LogError {
+    LogError::Unknown(StoreError::unknown("entry", "a test asked for it"))
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use object_store::http::HttpBuilder;
+use object_store::path::Path;
 use object_store::{
     BackoffConfig, ClientConfigKey, ClientOptions, ObjectMeta, ObjectStore, ObjectStoreExt, RetryConfig,
 };
@@ -122,7 +123,7 @@ impl Cloud {
             return Ok(store.clone());
         }
         let failed = |source| Error::Failed { url: address.root.clone(), source: Box::new(source) };
-        let own = connect(address).map_err(failed)?;
+        let own = connect(address, retries()).map_err(failed)?;
         let store = Store { own, kind: address.kind };
         self.0.stores.lock().insert(address.root.clone(), store.clone());
         Ok(store)
@@ -194,36 +195,60 @@ impl Kind {
     }
 }
 
+/// The store of S3, Google Cloud Storage or Azure at an address, and the path in it. Its requests run on the
+/// runtime of the caller, and none is repeated.
+///
+/// # Errors
+/// [`Error::Address`], or [`Error::Failed`] if the environment lacks what the store needs.
+pub fn open(url: &str) -> Result<(Arc<dyn ObjectStore>, Path), Error> {
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    let address = Address::parse(url)?;
+    if matches!(address.kind, Kind::Web | Kind::HuggingFace) {
+        let why = "it begins with s3://, gs:// or az://".to_owned();
+        return Err(Error::Address { url: url.to_owned(), why });
+    }
+    let once = RetryConfig { max_retries: 0, ..retries() };
+    let failed = |source| Error::Failed { url: url.to_owned(), source: Box::new(source) };
+    Ok((connect(&address, once).map_err(failed)?, address.location()?))
+}
+
 /// The time for a request, with its answer of at most some MiB.
 pub(super) const REQUEST: &str = "120s";
 
-fn connect(address: &Address) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn connect(address: &Address, retries: RetryConfig) -> object_store::Result<Arc<dyn ObjectStore>> {
     Ok(match address.kind {
         #[cfg(feature = "clouds")]
-        kind @ (Kind::S3 | Kind::Google | Kind::Azure) => super::clouds::connect(kind, &address.place)?,
+        kind @ (Kind::S3 | Kind::Google | Kind::Azure) => {
+            super::clouds::connect(kind, &address.place, retries)?
+        }
         #[cfg(not(feature = "clouds"))]
         Kind::S3 | Kind::Google | Kind::Azure => {
             let source = "this program was built without the feature clouds".into();
             return Err(object_store::Error::NotSupported { source });
         }
-        Kind::Web => web(&address.root, ClientOptions::new())?,
+        Kind::Web => web(&address.root, ClientOptions::new(), retries)?,
         Kind::HuggingFace => web(
             &hugging_face::endpoint(),
             ClientOptions::new().with_default_headers(hugging_face::headers()),
+            retries,
         )?,
     })
 }
 
-fn web(root: &str, options: ClientOptions) -> object_store::Result<Arc<dyn ObjectStore>> {
+fn web(
+    root: &str,
+    options: ClientOptions,
+    retries: RetryConfig,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
     let options =
         options.with_config(ClientConfigKey::Timeout, REQUEST).with_allow_http(is_plain_loopback(root));
-    let builder = HttpBuilder::new().with_url(root).with_retry(retries()).with_client_options(options);
+    let builder = HttpBuilder::new().with_url(root).with_retry(retries).with_client_options(options);
     Ok(Arc::new(builder.build()?))
 }
 
 /// Until 30 seconds are over: a restart of a server, or a pause that it asks for. The waits are drawn up to
 /// `base` times the last one, so they grow twofold.
-pub(super) fn retries() -> RetryConfig {
+fn retries() -> RetryConfig {
     let backoff = BackoffConfig {
         init_backoff: Duration::from_millis(200),
         max_backoff: Duration::from_secs(5),

@@ -20,7 +20,7 @@ mod tests;
 
 pub use address::is_address;
 pub use blocks::Blocks;
-pub use cloud::{Cloud, Found};
+pub use cloud::{Cloud, Found, open};
 pub use folder::Folder;
 pub use object::{Object, Reader};
 

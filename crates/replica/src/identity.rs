@@ -16,10 +16,10 @@ const FILE: &str = "REPLICAS";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Identity {
-    /// The prefix of its keys.
-    pub(super) prefix: String,
-    /// The identity of its etcd, in hexadecimal digits.
-    pub(super) etcd: String,
+    /// Its URL.
+    pub(super) url: String,
+    /// The identity of the log, in hexadecimal digits.
+    pub(super) log: String,
 }
 
 /// Why the file cannot be used.
@@ -52,21 +52,16 @@ pub enum IdentityError {
     OtherLog {
         /// The data directory.
         path: PathBuf,
-        /// The prefix in the file.
+        /// The URL in the file.
         found: String,
-        /// The prefix in the settings.
+        /// The URL in the settings.
         wanted: String,
     },
 }
 
 impl Identity {
-    /// The identity of etcd as a number; `None` if the file has something else.
-    pub(super) fn etcd_cluster(&self) -> Option<u64> {
-        u64::from_str_radix(&self.etcd, 16).ok()
-    }
-
-    /// Reads the file of a data directory, and checks the prefix. `None` if there is no file.
-    pub(super) fn read(dir: &Path, prefix: &str) -> Result<Option<Identity>, IdentityError> {
+    /// Reads the file of a data directory, and checks the URL. `None` if there is no file.
+    pub(super) fn read(dir: &Path, url: &str) -> Result<Option<Identity>, IdentityError> {
         let path = dir.join(FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -75,10 +70,10 @@ impl Identity {
         };
         let identity: Identity = toml::from_str(&text)
             .map_err(|source| IdentityError::Damaged { path, source: Box::new(source) })?;
-        if identity.prefix == prefix {
+        if identity.url == url {
             return Ok(Some(identity));
         }
-        let (path, found, wanted) = (dir.to_path_buf(), identity.prefix, prefix.to_owned());
+        let (path, found, wanted) = (dir.to_path_buf(), identity.url, url.to_owned());
         Err(IdentityError::OtherLog { path, found, wanted })
     }
 
@@ -107,10 +102,9 @@ mod tests {
     fn a_directory_keeps_its_shared_log() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Identity::read(dir.path(), "news").unwrap(), None);
-        let identity = Identity { prefix: "news".into(), etcd: format!("{:x}", u64::MAX) };
+        let identity = Identity { url: "news".into(), log: format!("{:x}", u64::MAX) };
         identity.write(dir.path()).unwrap();
         assert_eq!(Identity::read(dir.path(), "news").unwrap(), Some(identity.clone()));
-        assert_eq!(identity.etcd_cluster(), Some(u64::MAX));
         let error = Identity::read(dir.path(), "mail").unwrap_err();
         assert!(matches!(&error, IdentityError::OtherLog { found, .. } if found == "news"), "{error}");
         fs::write(dir.path().join(FILE), "name = 1").unwrap();

@@ -1,25 +1,28 @@
-//! A server's place among its replicas: the shared log in etcd, the list of servers, and the position of this
+//! A server's place among its replicas: the shared log, the list of servers, and the position of this
 //! server.
 //!
-//! All servers have the same data and answer lookups from it; etcd has the log of writes (`order`). What a
+//! All servers have the same data and answer lookups from it; the log has the writes (`order`). What a
 //! write means is decided by the engine of each server (`engine/replica`).
 //!
 //! *Guarantees*
-//! - A data directory follows one log only: that of the prefix and of the etcd that it has first followed.
+//! - A data directory follows one log only: the one that it has first followed.
 //! - A server whose data differ from those of the majority answers no requests (`standing`).
 //! - [`Replicas::behind`] is the time since this server certainly had every acknowledged write.
 //!
-//! *Absent*: consensus, leader election and failover, which are etcd's.
+//! *Absent*: consensus, which is that of the store of the log.
 
 #![deny(unreachable_pub)]
 
 mod agreement;
+mod clock;
+mod hints;
 mod identity;
 mod join;
+mod moment;
 mod order;
+mod snapshots;
 mod standing;
 mod status;
-mod trim;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -28,26 +31,28 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 pub use identity::IdentityError;
-pub use status::{EndpointState, LogState, ReplicasStatus, ServerState};
+pub use moment::{MomentError, Reached, go_back};
+pub use order::EntryError;
+pub use snapshots::SnapshotPolicy;
+pub use status::{ReplicasStatus, ServerState};
 
 use agreement::{Agreement, Standing};
 use identity::Identity;
-use lookalike_engine::{Engine, EngineError, Membership, Pieces};
-use lookalike_log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
+use lookalike_engine::{Engine, EngineError, Membership};
+use lookalike_log::objects::ObjectLog;
 use lookalike_log::{Log, LogError, Position};
 use order::{LogOrder, Trouble, of_log};
 
-/// The time after which a server that has died is not on the list of servers any more.
-const LEASE: Duration = Duration::from_secs(10);
 /// How often this server asks for the end of the log.
 const CHECK: Duration = Duration::from_millis(500);
 /// How long this server may take to apply the entries up to that end, before it asks again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How often this server tells the others how far it is.
 const REPORT: Duration = Duration::from_secs(2);
-/// How often a start that waits for etcd tries again.
+/// How often a start that waits for the log tries again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The format that all replicas must agree on: the layout of entries, and their effects.
@@ -56,18 +61,12 @@ const FORMAT: &str = "lookalike replicas 1";
 /// The settings of a replica.
 #[derive(Clone, Debug)]
 pub struct ReplicaSettings {
-    /// The URLs of etcd's servers.
-    pub endpoints: Vec<String>,
-    /// The prefix of the keys of the shared log.
-    pub prefix: String,
+    /// The URL of the log.
+    pub url: String,
+    /// A random number, which identifies this process.
+    pub process: u128,
     /// The name of this server.
     pub server: String,
-    /// The user of etcd.
-    pub credentials: Option<Credentials>,
-    /// The file of the certificates that are trusted to sign those of etcd.
-    pub ca_file: Option<PathBuf>,
-    /// The certificate that this server shows to etcd.
-    pub certificate: Option<ClientCertificate>,
     /// The URL at which other servers reach this one.
     pub address: String,
     /// The key that this server shows to the others.
@@ -76,10 +75,8 @@ pub struct ReplicaSettings {
     pub peer_ca_file: Option<PathBuf>,
     /// The time after which a server that cannot follow the log is not ready.
     pub max_lag: Duration,
-    /// The number of live servers that must have an entry before it is removed from the log.
-    pub min_copies: usize,
-    /// Bytes that the log may take before it is trimmed; `None` is an eighth of etcd's quota.
-    pub trim_bytes: Option<u64>,
+    /// The snapshots in the log.
+    pub snapshots: SnapshotPolicy,
 }
 
 /// Why a server cannot be a replica.
@@ -91,15 +88,6 @@ pub enum ReplicaError {
     /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// Servers of another version have begun the shared log.
-    #[error(
-        "the replicas have agreed on {found:?}, and this version uses {FORMAT:?}: use their \
-         version of lookalike"
-    )]
-    Format {
-        /// What they have agreed on.
-        found: String,
-    },
 }
 
 /// What a server says about itself on the list of servers.
@@ -136,21 +124,10 @@ struct Report {
 struct Seen {
     /// The number of the last entry.
     end: u64,
-    /// When etcd last answered where the log ends.
-    answered: Instant,
-    /// A time up to which this server has every acknowledged write.
-    complete: Instant,
-}
-
-/// The space of etcd in bytes, the most of all its servers.
-#[derive(Clone, Copy, Debug)]
-pub struct Space {
-    /// Bytes that etcd occupies.
-    pub bytes: u64,
-    /// Bytes of it that are in use.
-    pub bytes_in_use: u64,
-    /// At this size etcd refuses writes.
-    pub quota_bytes: u64,
+    /// When the log last answered where it ends; `None` if it has not since the start.
+    answered: Option<Instant>,
+    /// A time up to which this server has every acknowledged write, and how much longer ago that was.
+    complete: (Instant, Duration),
 }
 
 /// A replica.
@@ -158,7 +135,10 @@ pub struct Replicas {
     settings: ReplicaSettings,
     /// The data directory.
     dir: PathBuf,
-    log: EtcdLog,
+    log: ObjectLog,
+    /// Whether the data directory followed no log before.
+    is_new: bool,
+    written: snapshots::Written,
     seen: Mutex<Seen>,
     /// Identifies the engine among all starts of all servers.
     start: Mutex<String>,
@@ -171,51 +151,45 @@ pub struct Replicas {
     order: Mutex<Option<Arc<LogOrder>>>,
     /// The engine, once it is open.
     engine: OnceLock<Arc<Engine>>,
-    /// The space of etcd at the last check; `None` if etcd did not answer.
-    space: Mutex<Option<Space>>,
-    /// The place on the list of servers. Locked while it is taken or changed.
-    place: tokio::sync::Mutex<Option<etcd::Membership>>,
+    /// The addresses of the other servers.
+    peers: watch::Sender<Vec<String>>,
 }
 
 impl Replicas {
-    /// Connects to the log, and waits until it can be reached.
+    /// Connects to the log. A directory that has followed none before waits until it can be reached.
     ///
     /// # Errors
     /// [`ReplicaError`] if waiting does not help: the settings are wrong, or the data directory `dir` belongs
     /// to another shared log.
     pub async fn connect(settings: ReplicaSettings, dir: &Path) -> Result<Replicas, ReplicaError> {
-        let known = Identity::read(dir, &settings.prefix)?;
-        let etcd = EtcdSettings {
-            credentials: settings.credentials.clone(),
-            ca_file: settings.ca_file.clone(),
-            certificate: settings.certificate.clone(),
-            etcd_cluster: known.as_ref().and_then(Identity::etcd_cluster),
-            // One append at a time keeps the order in which this server took its writes.
-            lanes: 1,
-            ..EtcdSettings::new(settings.endpoints.clone(), &settings.prefix, &settings.server)
-        };
-        let log = connected(etcd).await?;
-        let agreed = log.agree(FORMAT.into()).await?;
-        if agreed != FORMAT {
-            return Err(ReplicaError::Format { found: String::from_utf8_lossy(&agreed).into_owned() });
-        }
-        if known.is_none() {
-            let etcd = format!("{:x}", log.etcd_cluster());
-            Identity { prefix: settings.prefix.clone(), etcd }.write(dir)?;
+        let log = ObjectLog::new(&settings.url, &settings.server, settings.process)?;
+        let known = Identity::read(dir, &settings.url)?;
+        let is_new = known.is_none();
+        if let Some(known) = known {
+            log.expect(&known.log, FORMAT).await?;
+        } else {
+            let identity = loop {
+                match log.begin(FORMAT).await {
+                    Err(error) if error.is_transient() => wait(&error).await,
+                    begun => break begun?,
+                }
+            };
+            Identity { url: settings.url.clone(), log: identity }.write(dir)?;
         }
         Ok(Replicas {
             settings,
             dir: dir.to_path_buf(),
             log,
-            seen: Mutex::new(Seen { end: 0, answered: Instant::now(), complete: Instant::now() }),
+            is_new,
+            written: snapshots::Written::default(),
+            seen: Mutex::new(Seen { end: 0, answered: None, complete: (Instant::now(), Duration::ZERO) }),
             start: Mutex::default(),
             agreement: Mutex::default(),
             standing: Mutex::new(Standing::Unknown),
             serves: AtomicBool::new(true),
             order: Mutex::default(),
             engine: OnceLock::new(),
-            space: Mutex::default(),
-            place: tokio::sync::Mutex::default(),
+            peers: watch::Sender::default(),
         })
     }
 
@@ -233,18 +207,27 @@ impl Replicas {
         self.order.lock().as_ref()?.trouble()
     }
 
-    /// Waits until the engine has applied every entry that the log has at the time of the call. Returns
-    /// whether it has: if the log was trimmed beyond its position, it needs [`Replicas::copy_data`].
+    /// Waits until the engine has applied every entry that the log has at the time of the call. A server with
+    /// data waits for a log that cannot be reached only for [`ReplicaSettings::max_lag`]. Returns whether it
+    /// may answer: if the log was trimmed beyond its position, it needs [`Replicas::copy_data`].
     ///
     /// # Errors
     /// [`ReplicaError::Log`] if the end of the log cannot be read, for a reason that does not pass.
     pub async fn catch_up(&self, engine: &Arc<Engine>) -> Result<bool, ReplicaError> {
+        let begun = Instant::now();
         let (asked, (Position(end), number)) = loop {
             let asked = Instant::now();
             match self.log.last().await {
                 Ok(last) => break (asked, last),
-                Err(error @ LogError::Unavailable { .. }) => wait(&error).await,
-                Err(error) => return Err(error.into()),
+                Err(error) if !error.is_transient() => return Err(error.into()),
+                Err(error) if engine.position() > 0 && begun.elapsed() > self.settings.max_lag => {
+                    tracing::warn!(%error, "lookups are answered with the data of this server");
+                    // It has what was acknowledged before the last entry that it has applied.
+                    self.seen.lock().complete = (Instant::now(), engine.since_applied());
+                    let _ = self.engine.set(Arc::clone(engine));
+                    return Ok(true);
+                }
+                Err(error) => wait(&error).await,
             }
         };
         while let Err(error) = engine.reach(end, PATIENCE).await {
@@ -255,38 +238,24 @@ impl Replicas {
                 None => tracing::info!("catching up with the shared log: {error}"),
             }
         }
-        *self.seen.lock() = Seen { end: number, answered: Instant::now(), complete: asked };
+        let complete = (asked, Duration::ZERO);
+        *self.seen.lock() = Seen { end: number, answered: Some(Instant::now()), complete };
         let _ = self.engine.set(Arc::clone(engine));
         Ok(true)
     }
 
-    /// Watches the end of the log, tells the other servers how far this one is, and trims the log. Runs until
-    /// the log has been trimmed beyond the position of this server: then it must start again.
+    /// Watches the end of the log, tells the other servers how far this one is and what it appends, and
+    /// writes snapshots. Runs until the log has been trimmed beyond the position of this server: then it must
+    /// start again.
     pub async fn run(&self) {
         if let Some(engine) = self.engine.get() {
             tokio::select! {
                 () = self.watch(engine) => {}
                 () = self.keep_telling(engine) => {}
-                () = self.keep_trimming() => {}
+                () = self.keep_hinting() => {}
+                () = self.keep_snapshots(engine) => {}
             }
         }
-    }
-
-    async fn keep_trimming(&self) {
-        loop {
-            tokio::time::sleep(trim::INTERVAL).await;
-            if let Err(error) = self.trim().await {
-                tracing::warn!(%error, "the shared log was not trimmed");
-            }
-        }
-    }
-
-    /// A copy of everything that this server has, for another server.
-    ///
-    /// # Errors
-    /// [`EngineError::Busy`] if other copies or backups are in progress.
-    pub fn copy(&self) -> Result<Pieces, EngineError> {
-        self.engine.get().ok_or(EngineError::Busy("the start of the server"))?.copy()
     }
 
     /// The last entry of the log whose effect an answer of this server may have.
@@ -305,6 +274,7 @@ impl Replicas {
         let begun = Instant::now();
         let is_end = position.is_none();
         let position = if let Some(position) = position {
+            self.log.hint(position);
             position
         } else {
             let end = tokio::time::timeout(within, self.log.end()).await;
@@ -315,7 +285,7 @@ impl Replicas {
         engine.reach(position, within.saturating_sub(begun.elapsed())).await?;
         if is_end {
             let mut seen = self.seen.lock();
-            seen.complete = seen.complete.max(begun);
+            seen.complete = (seen.complete.0.max(begun), Duration::ZERO);
         }
         Ok(())
     }
@@ -328,10 +298,10 @@ impl Replicas {
                 Ok((Position(end), number)) => {
                     {
                         let mut seen = self.seen.lock();
-                        (seen.end, seen.answered) = (number, Instant::now());
+                        (seen.end, seen.answered) = (number, Some(Instant::now()));
                     }
                     if engine.reach(end, PATIENCE).await.is_ok() {
-                        self.seen.lock().complete = asked;
+                        self.seen.lock().complete = (asked, Duration::ZERO);
                     }
                 }
                 Err(error) => tracing::warn!(%error, "the end of the log is not known"),
@@ -340,17 +310,10 @@ impl Replicas {
         }
     }
 
-    /// Tells the other servers that this one ends, and removes its lanes from etcd.
+    /// Tells the other servers that this one ends.
     pub async fn leave(&self) {
-        let place = self.place.lock().await.take();
-        let left = async {
-            if let Some(place) = place {
-                place.leave().await?;
-            }
-            self.log.close().await
-        };
-        if let Err(error) = left.await {
-            tracing::debug!(%error, "what this server has in etcd ends with its leases");
+        if let Err(error) = self.log.leave().await {
+            tracing::debug!(%error, "what this server said about itself ends some seconds later");
         }
     }
 
@@ -381,17 +344,14 @@ impl Replicas {
             is_outvoted: matches!(*self.standing.lock(), Standing::Outvoted(_)),
         };
         let value = serde_json::to_vec(&report).unwrap_or_default();
-        let mut place = self.place.lock().await;
-        match &*place {
-            None => self.log.register(LEASE, value.into()).await.map(|taken| *place = Some(taken)),
-            Some(place) => place.update(value.into()).await,
-        }
+        self.log.tell(&value).await
     }
 
     /// The time since this server certainly had every acknowledged write. It is below a second while the
     /// server follows the log.
     pub fn behind(&self) -> Duration {
-        self.seen.lock().complete.elapsed()
+        let (complete, before) = self.seen.lock().complete;
+        complete.elapsed() + before
     }
 
     /// The number of entries of the log that this server has not applied, as far as it knows; `None` before
@@ -399,11 +359,6 @@ impl Replicas {
     pub fn lag(&self) -> Option<u64> {
         let (_, number) = self.engine.get()?.applied();
         (number > 0).then(|| self.seen.lock().end.saturating_sub(number))
-    }
-
-    /// The space of etcd, as it was checked in the last seconds; `None` if etcd does not answer.
-    pub fn space(&self) -> Option<Space> {
-        *self.space.lock()
     }
 
     /// Whether answers may miss writes that other servers acknowledged before [`ReplicaSettings::max_lag`].
@@ -416,27 +371,20 @@ impl Replicas {
         self.engine.get().is_some() && self.trouble().is_none() && self.log_trouble().is_none()
     }
 
-    /// Why this server is not ready: it is behind, although it reaches the log.
+    /// Why this server is not ready: it is behind although it reaches the log, or its clock is wrong.
     pub fn trouble(&self) -> Option<String> {
-        let is_reached = self.seen.lock().answered.elapsed() <= self.settings.max_lag;
+        let is_recent = |answered: Instant| answered.elapsed() <= self.settings.max_lag;
+        let is_reached = self.seen.lock().answered.is_some_and(is_recent);
         let behind = self.behind();
-        (is_reached && behind > self.settings.max_lag).then(|| {
+        let is_behind = is_reached && behind > self.settings.max_lag;
+        let late = is_behind.then(|| {
             format!(
                 "this server is {} ms behind the shared log, and replicas.max_lag_ms is {}",
                 behind.as_millis(),
                 self.settings.max_lag.as_millis()
             )
-        })
-    }
-}
-
-/// Connects to the log, and tries again while no server of etcd answers.
-async fn connected(settings: EtcdSettings) -> Result<EtcdLog, LogError> {
-    loop {
-        match EtcdLog::connect(settings.clone()).await {
-            Err(error @ LogError::Unavailable { .. }) => wait(&error).await,
-            other => return other,
-        }
+        });
+        late.or_else(|| clock::trouble(&self.log))
     }
 }
 

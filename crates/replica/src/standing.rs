@@ -3,7 +3,7 @@
 //! *Guarantees*
 //! - A server that is outvoted, or in a dispute, answers no request for data and is not ready.
 //! - One that is outvoted follows the log no further. The file `DIVERGED` in its data directory makes its
-//!   next start replace its data by a copy of another server's. Its present data stay until then.
+//!   next start replace its data by a snapshot, or by the whole log. Its present data stay until then.
 //! - A dispute ends when the servers on the other side are gone, or when a majority decides it.
 //!
 //! *Absent*: a repair of single documents. Nobody knows what else is wrong in a store that differs.
@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 impl Replicas {
     /// Compares this server with the others before it answers, if one of them publishes a digest in time.
     pub async fn compare_at_start(&self, engine: &Engine) {
-        if self.log_trouble().is_some() {
+        if self.log_trouble().is_some() || self.seen.lock().answered.is_none() {
             return;
         }
         engine.pass_time();
@@ -59,6 +59,14 @@ impl Replicas {
         let live: Vec<u128> = reports.iter().filter_map(|(_, report)| report.start()).collect();
         engine.discard_of_absent(&live, Instant::now());
         let others = reports.into_iter().filter(|(name, _)| *name != self.settings.server);
+        let others: Vec<(String, Report)> = others.collect();
+        let addresses: Vec<String> = others.iter().map(|(_, report)| report.address.clone()).collect();
+        self.peers.send_if_modified(|peers| {
+            let is_new = *peers != addresses;
+            *peers = addresses;
+            is_new
+        });
+        let others = others.into_iter();
         let published = others.filter_map(|(server, report)| report.published(server)).collect();
         let next = {
             let mut agreement = self.agreement.lock();
@@ -135,8 +143,8 @@ impl Standing {
         match self {
             Standing::Outvoted(Difference { position, servers }) => Some(format!(
                 "the data of this server differ from those of {} at position {position} of the log, so it \
-                 answers no requests: start it again, and it copies the data of another server; save its \
-                 data directory before if you want to examine it",
+                 answers no requests: start it again, and it takes its data from the log; save its data \
+                 directory before if you want to examine it",
                 servers.join(", ")
             )),
             Standing::Disputed(Difference { position, servers }) => Some(format!(

@@ -3,20 +3,19 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Replicas, Report, Space};
-use lookalike_log::etcd::{EndpointStatus, EtcdStatus};
-use lookalike_log::{LogError, Position};
+use super::{Replicas, Report};
+use lookalike_log::{Log, LogError, Position};
 
 /// The state of the replicas, as one of them sees it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ReplicasStatus {
-    /// The prefix of the keys of the shared log in etcd.
-    pub prefix: String,
+    /// The URL of the shared log.
+    pub url: String,
     /// The name of the server that answers.
     pub server: String,
     /// The last entry of the log that this server has applied.
     pub position: u64,
-    /// The last entry of the log; `None` if etcd does not answer.
+    /// The last entry of the log; `None` if it does not answer.
     pub end: Option<u64>,
     /// The number of entries that this server has not applied; `None` if it is not known.
     pub lag_entries: Option<u64>,
@@ -24,38 +23,8 @@ pub struct ReplicasStatus {
     pub behind_ms: u64,
     /// Why this server answers no requests for data, or does not follow the log, if that is so.
     pub trouble: Option<String>,
-    /// The log; `None` if etcd does not answer.
-    pub log: Option<LogState>,
     /// The servers that are alive, by name.
     pub servers: Vec<ServerState>,
-}
-
-/// The state of the log in etcd.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct LogState {
-    /// Bytes that etcd occupies, the most of all its servers.
-    pub bytes: u64,
-    /// Bytes of it that are in use.
-    pub bytes_in_use: u64,
-    /// Bytes at which etcd refuses writes.
-    pub quota_bytes: u64,
-    /// Alarms of etcd, such as `NOSPACE`.
-    pub alarms: Vec<String>,
-    /// The servers of etcd.
-    pub endpoints: Vec<EndpointState>,
-}
-
-/// The state of a server of etcd.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct EndpointState {
-    /// Its URL.
-    pub url: String,
-    /// Its version, if it answers.
-    pub version: Option<String>,
-    /// Whether it is etcd's leader.
-    pub is_leader: bool,
-    /// Why it does not answer, if that is so.
-    pub error: Option<String>,
 }
 
 /// The state of a replica, as it reported it.
@@ -85,23 +54,26 @@ pub struct ServerState {
 impl Replicas {
     /// The state of the replicas.
     pub async fn status(&self) -> ReplicasStatus {
-        let (end, log, servers) = tokio::join!(self.log.last(), self.log.status(), self.servers());
-        let unknown = |error: &LogError| format!("etcd does not answer: {error}");
+        let (end, servers) = tokio::join!(self.log.last(), self.servers());
+        let unknown = |error: &LogError| format!("the shared log does not answer: {error}");
         let trouble = self.log_trouble().map(|trouble| trouble.reason);
         ReplicasStatus {
-            prefix: self.settings.prefix.clone(),
+            url: self.settings.url.clone(),
             server: self.settings.server.clone(),
             position: self.engine.get().map_or(0, |engine| engine.applied().0),
             lag_entries: self.lag(),
             behind_ms: self.behind().as_millis() as u64,
-            trouble: self.divergence().or(trouble).or_else(|| end.as_ref().err().map(unknown)),
+            trouble: self
+                .divergence()
+                .or(trouble)
+                .or_else(|| self.trouble())
+                .or_else(|| end.as_ref().err().map(unknown)),
             end: end.ok().map(|(Position(end), _)| end),
-            log: log.ok().map(LogState::from),
             servers: servers.unwrap_or_default(),
         }
     }
 
-    pub(super) async fn servers(&self) -> Result<Vec<ServerState>, LogError> {
+    async fn servers(&self) -> Result<Vec<ServerState>, LogError> {
         let end = self.seen.lock().end;
         let state = |(name, report): (String, Report)| {
             let Report { address, version, position, durable, behind_ms, .. } = report;
@@ -126,35 +98,5 @@ impl Replicas {
     pub(super) async fn reports(&self) -> Result<Vec<(String, Report)>, LogError> {
         let read = |(name, value): (String, bytes::Bytes)| Some((name, serde_json::from_slice(&value).ok()?));
         Ok(self.log.members().await?.into_iter().filter_map(read).collect())
-    }
-}
-
-impl From<EtcdStatus> for LogState {
-    fn from(status: EtcdStatus) -> LogState {
-        let Space { bytes, bytes_in_use, quota_bytes } = Space::of(&status);
-        LogState {
-            bytes,
-            bytes_in_use,
-            quota_bytes,
-            alarms: status.alarms.iter().map(|alarm| alarm.kind.clone()).collect(),
-            endpoints: status.endpoints.iter().map(EndpointState::from).collect(),
-        }
-    }
-}
-
-impl From<&EndpointStatus> for EndpointState {
-    fn from(endpoint: &EndpointStatus) -> EndpointState {
-        let url = endpoint.url.clone();
-        match &endpoint.state {
-            Ok(member) => EndpointState {
-                url,
-                version: Some(member.version.clone()),
-                is_leader: member.leader == member.member,
-                error: None,
-            },
-            Err(failure) => {
-                EndpointState { url, version: None, is_leader: false, error: Some(failure.to_string()) }
-            }
-        }
     }
 }

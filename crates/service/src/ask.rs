@@ -49,6 +49,8 @@ pub struct Ask {
     /// The minimum share of the text that is in a document, or the other way round, above 0 to 1, for
     /// documents that share passages; `None` for the default.
     pub min_containment: Option<f64>,
+    /// Whether an image is looked up in its eight turns and mirrors.
+    pub dihedral: bool,
 }
 
 impl Ask {
@@ -66,6 +68,7 @@ impl Ask {
             min_similarity: None,
             measure: Measure::default(),
             min_containment: None,
+            dihedral: false,
         }
     }
 
@@ -76,6 +79,11 @@ impl Ask {
 
     /// Whether the engine alone can answer the query for any subject, in a collection without grams.
     pub(super) fn is_for_engine(&self) -> bool {
+        self.is_alone() && !self.dihedral
+    }
+
+    /// Whether no second check is wanted.
+    pub(super) fn is_alone(&self) -> bool {
         self.min_similarity.is_none() && self.min_containment.is_none()
     }
 

@@ -12,6 +12,7 @@ use super::documents::EXPIRES_IN;
 use super::error::ServiceError;
 use super::limits::Limits;
 use super::second_check::SKETCH_BYTES;
+use super::thumbnails::{THUMBNAIL_BYTES, check_thumbnail};
 use lookalike_engine::{CollectionSettings, Document, EngineError, Incoming, Pieces, RestoreRules, Restored};
 use lookalike_hash::CollectionName;
 use lookalike_text::features::MAX_SAMPLED;
@@ -21,8 +22,8 @@ const CLOCK_SKEW_MS: u64 = 24 * 3_600 * 1_000;
 /// Maximum bytes of a backup per byte of text or metadata, as in `\u0001`.
 const MAX_ESCAPE: usize = 6;
 /// Maximum bytes of a document in a backup, without text and metadata: an id, a
-/// signature, times, grams.
-const DOCUMENT_OVERHEAD: usize = (16 << 10) + MAX_SAMPLED * GRAM_DIGITS;
+/// signature or a thumbnail, times, grams.
+const DOCUMENT_OVERHEAD: usize = (16 << 10) + 2 * THUMBNAIL_BYTES + MAX_SAMPLED * GRAM_DIGITS;
 /// Digits of a gram in a backup.
 const GRAM_DIGITS: usize = 32;
 
@@ -93,6 +94,9 @@ impl RestoreRules for Limits {
         if let Some(text) = &row.text {
             check_text("text", text, self.document_bytes).map_err(too_large)?;
         }
+        if let Some(thumbnail) = &row.thumbnail {
+            check_thumbnail(thumbnail).map_err(|error| EngineError::NotAdmitted(of(error)))?;
+        }
         if row.grams.len() > MAX_SAMPLED {
             let id = id.as_str();
             return Err(EngineError::NotAdmitted(format!(
@@ -105,7 +109,7 @@ impl RestoreRules for Limits {
             if is_too_large { too_large(error) } else { EngineError::NotAdmitted(of(error)) }
         })?;
         let expiry =
-            row.expires_ms.map_or(Ok(()), |at| check_expiry(at, now_ms.saturating_add(CLOCK_SKEW_MS)));
+            row.lifetime.end_ms().map_or(Ok(()), |at| check_expiry(at, now_ms.saturating_add(CLOCK_SKEW_MS)));
         expiry.map_err(|error| EngineError::NotAdmitted(of(error)))
     }
 }
@@ -113,7 +117,7 @@ impl RestoreRules for Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookalike_engine::Row;
+    use lookalike_engine::{Lifetime, Row};
     use lookalike_hash::{DocumentId, Hash};
 
     const NOW_MS: u64 = 1_800_000_000_000;
@@ -126,11 +130,12 @@ mod tests {
             characters: None,
             place: 0,
             written_ms: NOW_MS,
-            expires_ms: None,
+            lifetime: Lifetime::Endless,
             metadata: None,
             grams: Vec::new(),
             text: None,
             sketch: None,
+            thumbnail: None,
         };
         change(&mut row);
         Document { id: DocumentId::new("a").unwrap(), row }
@@ -143,13 +148,17 @@ mod tests {
         let check = |change: fn(&mut Row)| limits.document(&document(change), NOW_MS);
         assert!(check(|row| row.text = Some("x".repeat(100))).is_ok());
         assert!(check(|row| row.metadata = Some("{\"a\":\"23\"}".into())).is_ok());
-        assert!(limits.document(&document(|row| row.expires_ms = Some(NOW_MS + longest)), NOW_MS).is_ok());
+        assert!(
+            limits
+                .document(&document(|row| row.lifetime = Lifetime::Until(NOW_MS + longest)), NOW_MS)
+                .is_ok()
+        );
         for (change, is_too_large, expected) in [
             ((|row| row.text = Some("x".repeat(101))) as fn(&mut Row), true, "limits.document_bytes"),
             (|row| row.metadata = Some("{\"a\":\"234\"}".into()), true, "limits.metadata_bytes"),
             (|row| row.metadata = Some("{\"a\":1,".into()), false, "cannot be kept"),
             (|row| row.metadata = Some("[1]".into()), false, "a JSON object"),
-            (|row| row.expires_ms = Some(u64::MAX), false, "100 years"),
+            (|row| row.lifetime = Lifetime::Until(u64::MAX), false, "100 years"),
         ] {
             let error = check(change).unwrap_err();
             assert_eq!(matches!(error, EngineError::TooLarge(_)), is_too_large, "{error}");

@@ -9,7 +9,8 @@ use super::Service;
 use super::cursor;
 use super::error::ServiceError;
 use lookalike_engine::{
-    ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, Collection, Engine, Placement, Rank,
+    ClusterMembers, ClusterOrder, ClusterPage, ClusterPlace, ClusterQuery, Collection, Engine, Placement,
+    Rank, Represented,
 };
 use lookalike_hash::{ClusterRule, CollectionName, DocumentId, KeepRule};
 use lookalike_run::pool::Patience;
@@ -63,7 +64,7 @@ impl Service {
     ) -> Result<ClusterList, ServiceError> {
         let (collection, rule) = self.clustered(collection)?;
         let limit = self.checked_limit(wanted.limit)?;
-        let after = wanted.cursor.as_deref().map(read_position).transpose()?;
+        let after = wanted.cursor.as_deref().map(read_place).transpose()?;
         let min_size = wanted.min_size.unwrap_or(MIN_SIZE);
         if min_size == 0 {
             let detail = "min_size is 0; a cluster has 1 document or more";
@@ -73,18 +74,19 @@ impl Service {
         let engine = Arc::clone(self.engine()?);
         let page =
             self.pool.run(Patience::Interactive, move |_| engine.clusters(&collection, &query)).await??;
-        let next = page.next.map(|(size, number)| format!("{size:016x}{number:016x}"));
+        let next = page.next.as_ref().map(write_place);
         Ok(ClusterList { rule, page, next })
     }
 
-    /// A cluster with its members in the order of their ranks.
+    /// The cluster that a document represents, with its members in the order of their ranks.
     ///
     /// # Errors
-    /// [`ServiceError::NoCluster`] if there is none of this number, and those of [`Service::clusters`].
+    /// [`ServiceError::NoDocument`], [`ServiceError::NoCluster`] if the document represents none, and those
+    /// of [`Service::clusters`].
     pub async fn cluster(
         &self,
         name: &CollectionName,
-        number: u64,
+        id: DocumentId,
         cursor: Option<&str>,
         limit: Option<usize>,
     ) -> Result<ClusterFound, ServiceError> {
@@ -92,9 +94,19 @@ impl Service {
         let limit = self.checked_limit(limit)?;
         let after = cursor.map(read_rank).transpose()?;
         let engine = Arc::clone(self.engine()?);
-        let read = move |_: &_| engine.cluster(&collection, number, after.as_ref(), limit);
-        let found = self.pool.run(Patience::Interactive, read).await??;
-        let found = found.ok_or_else(|| ServiceError::NoCluster { collection: name.clone(), number })?;
+        let asked = id.clone();
+        let read = move |_: &_| engine.cluster(&collection, &asked, after.as_ref(), limit);
+        let found = match self.pool.run(Patience::Interactive, read).await?? {
+            Some(Represented::Cluster(found)) => found,
+            Some(Represented::None(placement)) => {
+                let representative = match placement {
+                    Placement::In { representative, .. } => Some(representative),
+                    Placement::Pending => None,
+                };
+                return Err(ServiceError::NoCluster { collection: name.clone(), id, representative });
+            }
+            None => return Err(ServiceError::NoDocument { collection: name.clone(), id }),
+        };
         let last = found.members.last().filter(|_| found.has_more);
         let next = last.map(|member| write_rank(&member.rank));
         Ok(ClusterFound { found, next })
@@ -136,7 +148,8 @@ impl Service {
     ) -> Result<ClusterList, ServiceError> {
         let engine = self.engine()?;
         let _permit = self.permit()?;
-        engine.put_clusters(name, Some((keep, k))).await?;
+        let check = self.rule_of(&*engine.settings(name)?)?.check.filter(|_| k.is_none());
+        engine.put_clusters(name, Some((keep, k, check))).await?;
         self.clusters(name, WantedClusters { limit: Some(1), ..WantedClusters::default() }).await
     }
 
@@ -211,9 +224,14 @@ fn number(cursor: &str, at: usize) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-fn read_position(cursor: &str) -> Result<(u64, u64), ServiceError> {
-    let position = number(cursor, 0).zip(number(cursor, 16)).filter(|_| cursor.len() == 32);
-    position.ok_or(ServiceError::Cursor)
+fn write_place(place: &ClusterPlace) -> String {
+    format!("{:016x}{}", place.size, write_rank(&place.representative))
+}
+
+fn read_place(cursor: &str) -> Result<ClusterPlace, ServiceError> {
+    let size = number(cursor, 0).ok_or(ServiceError::Cursor)?;
+    let rank = cursor.get(16..).ok_or(ServiceError::Cursor)?;
+    Ok(ClusterPlace { size, representative: read_rank(rank)? })
 }
 
 fn write_rank(rank: &Rank) -> String {
@@ -236,11 +254,12 @@ mod tests {
     fn cursors_are_read_as_they_were_written() {
         let rank = Rank { key: u64::MAX, place: 7, id: DocumentId::new("页/1").unwrap() };
         assert_eq!(read_rank(&write_rank(&rank)).unwrap(), rank);
-        assert_eq!(read_position(&format!("{:016x}{:016x}", 3, u64::MAX)).unwrap(), (3, u64::MAX));
+        let place = ClusterPlace { size: 3, representative: rank };
+        assert_eq!(read_place(&write_place(&place)).unwrap(), place);
         for wrong in
             ["", "00", "00000000000000030000000000000001x", "zz", "＋0000000000000030000000000000001"]
         {
-            assert!(read_position(wrong).is_err() && read_rank(wrong).is_err(), "{wrong}");
+            assert!(read_place(wrong).is_err() && read_rank(wrong).is_err(), "{wrong}");
         }
     }
 }

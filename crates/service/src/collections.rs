@@ -29,6 +29,8 @@ pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=10_000;
 pub struct WantedCollection {
     /// The profile of its fingerprints.
     pub profile: Option<String>,
+    /// Whether its images keep a thumbnail.
+    pub keep_thumbnail: Option<bool>,
     /// The other settings.
     pub settings: SettingsChange,
 }
@@ -63,8 +65,11 @@ impl Service {
         let engine = self.engine()?;
         let _permit = self.permit()?;
         // A collection without a profile has that of the collection `default`, like a fingerprint.
-        let usual = if wanted.profile.is_none() { self.profile(None)? } else { Profile::default_profile() };
-        let change = change(self.profiles(), usual, wanted)?;
+        let usual = match wanted.profile {
+            Some(_) => Profile::default_profile(),
+            None => self.profile_of(name).or_else(|_| self.profile(None))?,
+        };
+        let change = change(self.profiles(), usual, &wanted)?;
         Ok(engine.put_collection(name, change, condition, self.now_ms()).await?)
     }
 
@@ -84,7 +89,7 @@ impl Service {
         name: &CollectionName,
         wanted: WantedCollection,
     ) -> Result<(), ServiceError> {
-        let change = change(self.profiles(), Profile::default_profile(), wanted)?;
+        let change = change(self.profiles(), Profile::default_profile(), &wanted)?;
         engine.put_collection(name, change, Condition::Absent, self.now_ms()).await?;
         Ok(())
     }
@@ -96,7 +101,7 @@ impl Service {
     pub fn check_collection(
         profiles: Profiles,
         name: &CollectionName,
-        wanted: WantedCollection,
+        wanted: &WantedCollection,
     ) -> Result<(), ServiceError> {
         change(profiles, Profile::default_profile(), wanted)?.merge(name, None)?;
         Ok(())
@@ -139,17 +144,24 @@ impl Service {
 pub(super) fn change(
     profiles: Profiles,
     usual: &Profile,
-    wanted: WantedCollection,
+    wanted: &WantedCollection,
 ) -> Result<CollectionChange, ServiceError> {
-    let WantedCollection { profile, settings } = wanted;
+    let settings = wanted.settings.clone();
     check_range("boilerplate_documents", settings.boilerplate, &BOILERPLATE_DOCUMENTS, "it ranges")?;
     let sketch = settings.sketch_bytes.filter(|bytes| *bytes != 0);
     check_range("sketch_bytes", sketch, &SKETCH_BYTES, "it is 0 for none, or")?;
-    let named = profile.map(|name| profile_named(profiles, &name)).transpose()?;
+    let named = wanted.profile.as_deref().map(|name| profile_named(profiles, name)).transpose()?;
+    let used = named.unwrap_or(usual);
+    let keep_text = wanted.keeps(used)?;
+    if used.alignment().is_some() {
+        let why = "aligns the letters of two texts, which collections do not do";
+        let detail = format!("{} {why}: take minhash-copies, or lookalike dedupe", used.id());
+        return Err(ServiceError::invalid("profile", detail));
+    }
     Ok(CollectionChange {
         profile: named.map(|profile| facts(profile, settings.threshold)),
         default_profile: facts(usual, settings.threshold),
-        settings,
+        settings: SettingsChange { keep_text, ..settings },
     })
 }
 
@@ -177,6 +189,7 @@ fn facts(profile: &Profile, threshold: Option<f64>) -> ProfileFacts {
         width: profile.width(),
         signatures: shape.map(|shape| threshold.map_or(shape, |least| fitted(profile, shape, least))),
         k: profile.default_k(),
+        check: profile.check().filter(|_| shape.is_none()),
         // Signatures are compared themselves, and hashes of the client have no texts.
         sketch_bytes: Some(DEFAULT_SKETCH).filter(|_| shape.is_none() && profile.takes_texts()),
     }

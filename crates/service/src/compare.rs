@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation, takes_texts};
 use super::given::hash_of;
-use super::second_check::{sketch_of, sketch_similarity};
-use super::{By, Service, ServiceError};
+use super::images::{Hashed, hashed};
+use super::second_check::sketch_of;
+use super::{By, Limits, Service, ServiceError};
 use lookalike_engine::{Collection, Row};
-use lookalike_hash::{CollectionName, Hash, SignatureShape};
+use lookalike_hash::{CollectionName, Hash, SignatureShape, sketch_similarity};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::WordCounts;
 use lookalike_text::fingerprint::{
@@ -42,6 +43,8 @@ pub struct Side {
     pub hash: Hash,
     /// Its features, if its text is available.
     pub explanation: Option<Explanation>,
+    /// The quality of its image, 0 to 100, if it is one.
+    pub quality: Option<u8>,
 }
 
 /// The comparison of two sides.
@@ -82,6 +85,8 @@ pub enum Compared {
     Signatures,
     /// Two sketches of texts, besides their hashes.
     Sketches,
+    /// Two images.
+    Images,
     /// Two hashes alone.
     Hashes,
 }
@@ -156,12 +161,12 @@ impl Service {
         let [a, b] = sides.map(|side| side.by);
         let a = self.subject(&collection, a, is_other, "a").await?;
         let sides = [a, self.subject(&collection, b, is_other, "b").await?];
-        let most = self.limits.document_bytes;
+        let limits = self.limits;
         let work = move |cancel: &Cancel| {
             for side in &sides {
-                reserve_for_explanation(&side.content, most)?.keep();
+                reserve_for_explanation(&side.content, limits.document_bytes)?.keep();
             }
-            compare(profile, sides, k, most, cancel)
+            compare(profile, sides, k, &limits, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
     }
@@ -213,13 +218,13 @@ struct Known {
 fn known(
     profile: &'static Profile,
     subject: Subject,
-    most: usize,
+    limits: &Limits,
     field: &'static str,
     cancel: &Cancel,
 ) -> Result<Known, ServiceError> {
     let Subject { content, sketch } = subject;
     let of = |hash| {
-        let side = Side { hash, explanation: None };
+        let side = Side { hash, explanation: None, quality: None };
         Known { side, text: None, signature: None, sketch: None }
     };
     match content {
@@ -237,10 +242,15 @@ fn known(
             let hash = signature_name(&signature);
             Ok(Known { signature: Some(signature), ..of(hash) })
         }
+        Content::Image(image) => {
+            let Hashed { fingerprint, quality, .. } = hashed(profile, &image, limits, false, cancel)?;
+            let side = Side { quality: Some(quality), ..of(fingerprint.hash).side };
+            Ok(Known { side, ..of(fingerprint.hash) })
+        }
         Content::Text(_) | Content::Html(..) => {
             takes_texts(profile, field)?;
             cancel.check()?;
-            let text = content.into_text(most, cancel)?.unwrap_or_default().text;
+            let text = content.into_text(limits.document_bytes, cancel)?.unwrap_or_default().text;
             cancel.check()?;
             let mut explanation = profile.explain(&text);
             if explanation.fingerprint.status == Status::Empty {
@@ -248,7 +258,8 @@ fn known(
                 return Err(ServiceError::invalid(field, detail));
             }
             let signature = explanation.signature.take();
-            let side = Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) };
+            let side =
+                Side { hash: explanation.fingerprint.hash, explanation: Some(explanation), quality: None };
             Ok(Known { side, text: Some(text), signature, sketch })
         }
     }
@@ -262,18 +273,18 @@ fn sketched(profile: &'static Profile, a: &Known, b: &Known) -> Option<f64> {
         let made = || Some(sketch_of(known.text.as_deref()?, u16::try_from(bytes).ok()?, profile));
         known.sketch.clone().or_else(made)
     };
-    Some(sketch_similarity(sketch(a)?, sketch(b)?))
+    Some(sketch_similarity(&sketch(a)?, &sketch(b)?))
 }
 
 fn compare(
     profile: &'static Profile,
     [a, b]: [Subject; 2],
     k: u32,
-    most: usize,
+    limits: &Limits,
     cancel: &Cancel,
 ) -> Result<Comparison, ServiceError> {
-    let a = known(profile, a, most, "a", cancel)?;
-    let b = known(profile, b, most, "b", cancel)?;
+    let a = known(profile, a, limits, "a", cancel)?;
+    let b = known(profile, b, limits, "b", cancel)?;
     let signed = match (profile.signatures(), &a.signature, &b.signature) {
         (Some(shape), Some(a), Some(b)) => Some((shape, signature_comparison(shape, a, b))),
         _ => None,
@@ -307,6 +318,7 @@ fn compare(
         (Some(_), ..) => Compared::Texts,
         (None, Some(_), _) => Compared::Signatures,
         (None, None, Some(_)) => Compared::Sketches,
+        (None, None, None) if a.side.quality.is_some() && b.side.quality.is_some() => Compared::Images,
         (None, None, None) => Compared::Hashes,
     };
     let similarity = similarity.or(of_sketches);
@@ -434,7 +446,8 @@ mod tests {
 
     fn texts(a: &str, b: &str) -> Comparison {
         let sides = [a, b].map(|text| of(Content::Text(text.to_owned())));
-        compare(Profile::named("copies-64").unwrap(), sides, 7, 1 << 20, &Cancel::default()).unwrap()
+        compare(Profile::named("copies-64").unwrap(), sides, 7, &Limits::default(), &Cancel::default())
+            .unwrap()
     }
 
     #[test]
@@ -493,7 +506,7 @@ mod tests {
                 profile,
                 both.clone().map(|text| of(Content::Text(text))),
                 3,
-                1 << 20,
+                &Limits::default(),
                 &Cancel::default(),
             )
             .unwrap();
@@ -525,12 +538,14 @@ mod tests {
     fn hashes_alone_are_compared_without_features() {
         let sides = [0_u64, 5].map(|hash| of(Content::Hash(Hash::from_u64(hash))));
         let compared =
-            compare(Profile::named("copies-64").unwrap(), sides, 1, 1 << 20, &Cancel::default()).unwrap();
+            compare(Profile::named("copies-64").unwrap(), sides, 1, &Limits::default(), &Cancel::default())
+                .unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         assert_eq!((compared.compared, compared.similarity), (Compared::Hashes, None));
         let sides = [Hash::from_u64(0), Hash::from_u128(0)].map(|hash| of(Content::Hash(hash)));
         assert!(
-            compare(Profile::named("copies-64").unwrap(), sides, 1, 1 << 20, &Cancel::default()).is_err()
+            compare(Profile::named("copies-64").unwrap(), sides, 1, &Limits::default(), &Cancel::default())
+                .is_err()
         );
     }
 
@@ -542,7 +557,7 @@ mod tests {
             content: Content::Hash(profile.fingerprint(text).hash),
             sketch: Some(sketch_of(text, 32, profile)),
         };
-        let compare = |sides| compare(profile, sides, 7, 1 << 20, &Cancel::default()).unwrap();
+        let compare = |sides| compare(profile, sides, 7, &Limits::default(), &Cancel::default()).unwrap();
         let both = compare([stored(LONG), stored(&other)]);
         let mixed = compare([stored(LONG), of(Content::Text(other.clone()))]);
         assert_eq!((both.compared, mixed.compared), (Compared::Sketches, Compared::Sketches));

@@ -1,6 +1,7 @@
-//! Deletion of many documents: those with given ids at once, those that a filter admits as a job.
+//! Deletion of many documents, now or planned, and the end of such plans: of those with given ids at once, of
+//! those that a filter admits as a job.
 //!
-//! The job reads pages of documents and deletes each that is still in the version that the filter admitted,
+//! The job reads pages of documents and changes each that is still in the version that the filter admitted,
 //! so a document that changes in the meantime stays. A collection has one job at a time. Its result is kept
 //! in memory until the next one or the end of the process. A job that the process does not survive has
 //! deleted a part of the documents; the same request deletes the others.
@@ -10,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Service;
+use super::deed::Deed;
 use super::error::ServiceError;
 use super::jobs::{self, Jobs};
-use lookalike_engine::{
-    Admission, Condition, Document, EngineError, Filter, Listing, Operation, Outcome, Page, Version,
-};
+use lookalike_engine::{Admission, Condition, Filter, Listing, Operation, Outcome, Page};
 use lookalike_hash::{CollectionName, DocumentId};
 use lookalike_run::call::{self, Call};
 use lookalike_run::pool::{Cancel, Patience};
@@ -25,10 +25,6 @@ const PART: usize = 500;
 const PART_BYTES: usize = 4 << 20;
 /// The time after which a page of documents ends, so that progress is reported and a job can be ended.
 const PAGE_TIME: Duration = Duration::from_millis(500);
-/// How often, and after which pause, a write is tried that a reindex holds up.
-const ATTEMPTS: usize = 600;
-const PAUSE: Duration = Duration::from_secs(1);
-
 /// The state of a deletion.
 #[derive(Clone, Debug)]
 pub struct Deletion {
@@ -36,14 +32,14 @@ pub struct Deletion {
     pub started_ms: u64,
     /// When it ended, in milliseconds since 1970-01-01 UTC.
     pub ended_ms: Option<u64>,
-    /// Whether it only counts.
-    pub is_dry_run: bool,
+    /// What is done to the documents.
+    pub deed: Deed,
     /// The number of documents that were read, of about this many.
     pub examined: (u64, u64),
     /// The number of documents that the filter admits, or with the given ids.
     pub matched: u64,
-    /// The number of documents that were deleted.
-    pub deleted: u64,
+    /// The number of documents to which it was done.
+    pub done: u64,
     /// Why it ended early.
     pub error: Option<Arc<ServiceError>>,
 }
@@ -56,11 +52,11 @@ type Job = jobs::Job<Counts, Option<Arc<ServiceError>>>;
 /// How far a deletion is.
 #[derive(Default)]
 pub(super) struct Counts {
-    is_dry_run: bool,
+    deed: Deed,
     to_examine: u64,
     examined: AtomicU64,
     matched: AtomicU64,
-    deleted: AtomicU64,
+    done: AtomicU64,
 }
 
 fn status(job: &Job) -> Deletion {
@@ -69,16 +65,16 @@ fn status(job: &Job) -> Deletion {
     Deletion {
         started_ms: job.started_ms,
         ended_ms: end.map(|end| end.0),
-        is_dry_run: counts.is_dry_run,
+        deed: counts.deed,
         examined: (number(&counts.examined), counts.to_examine.max(number(&counts.examined))),
         matched: number(&counts.matched),
-        deleted: number(&counts.deleted),
+        done: number(&counts.done),
         error: end.and_then(|end| end.1.clone()),
     }
 }
 
 impl Service {
-    /// Deletes the documents with these ids, or counts them. Ids without a document are not counted.
+    /// Does something to the documents with these ids. Ids without a document are not counted.
     ///
     /// # Errors
     /// [`ServiceError::Invalid`] if there are too many ids, and the errors of a write.
@@ -86,7 +82,7 @@ impl Service {
         &self,
         collection: &CollectionName,
         ids: Vec<DocumentId>,
-        is_dry_run: bool,
+        deed: Deed,
     ) -> Result<Deletion, ServiceError> {
         let (started_ms, count, most) = (self.now_ms(), ids.len(), self.limits.batch_items);
         if count > most {
@@ -96,32 +92,35 @@ impl Service {
             return Err(ServiceError::invalid("ids", detail));
         }
         let engine = self.engine()?;
-        let found = if is_dry_run {
-            let (engine, collection) = (Arc::clone(engine), engine.find(collection)?);
-            let count = move |_: &Cancel| engine.count(&collection, &ids);
-            self.pool.run(Patience::Interactive, count).await??
-        } else {
-            let written_to = engine.find(collection)?;
-            let delete = |id| Operation::Delete { id, condition: Condition::None };
-            let operations = ids.into_iter().map(delete).collect();
-            let outcomes = engine.write(collection, None, operations, Admission::Shed).await?.await?;
-            let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64;
-            written_to.traffic.wrote(deleted);
-            deleted
+        let (matched, done) = match deed {
+            Deed::Count => {
+                let (engine, collection) = (Arc::clone(engine), engine.find(collection)?);
+                let count = move |_: &Cancel| engine.count(&collection, &ids);
+                (self.pool.run(Patience::Interactive, count).await??, 0)
+            }
+            Deed::Delete => {
+                let written_to = engine.find(collection)?;
+                let delete = |id| Operation::Delete { id, condition: Condition::None };
+                let operations = ids.into_iter().map(delete).collect();
+                let outcomes = engine.write(collection, None, operations, Admission::Shed).await?.await?;
+                let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64;
+                written_to.traffic.wrote(deleted);
+                (deleted, deleted)
+            }
+            Deed::Plan(_) | Deed::Cancel => self.plan_ids(collection, ids, deed).await?,
         };
         Ok(Deletion {
             started_ms,
             ended_ms: Some(self.now_ms()),
-            is_dry_run,
+            deed,
             examined: (count as u64, count as u64),
-            matched: found,
-            deleted: if is_dry_run { 0 } else { found },
+            matched,
+            done,
             error: None,
         })
     }
 
-    /// Starts to delete, or to count, the documents that a filter admits, and waits at most `wait` for the
-    /// end.
+    /// Starts to do something to the documents that a filter admits, and waits at most `wait` for the end.
     ///
     /// # Errors
     /// [`ServiceError::Deleting`] if a job of this collection is running, [`ServiceError::Invalid`] if the
@@ -130,7 +129,7 @@ impl Service {
         self: &Arc<Self>,
         collection: &CollectionName,
         filter: Box<Filter>,
-        is_dry_run: bool,
+        deed: Deed,
         wait: Duration,
     ) -> Result<Deletion, ServiceError> {
         if *filter == Filter::default() {
@@ -142,7 +141,7 @@ impl Service {
         }
         self.check_filter(Some(&filter))?;
         let info = self.engine()?.collection(collection)?;
-        let counts = Counts { is_dry_run, to_examine: info.documents, ..Counts::default() };
+        let counts = Counts { deed, to_examine: info.documents, ..Counts::default() };
         let job = Job::of(&info, self.now_ms(), counts);
         if !self.deletions.remember(collection, &job) {
             return Err(ServiceError::Deleting(collection.clone()));
@@ -179,11 +178,15 @@ impl Service {
 
     async fn run_deletion(self: Arc<Self>, name: CollectionName, filter: Box<Filter>, job: Arc<Job>) {
         let done = self.delete_pages(&name, filter, &job).await;
-        let Deletion { matched, deleted, .. } = status(&job);
+        let Deletion { deed, matched, done: changed, .. } = status(&job);
         match &done {
-            Ok(()) => tracing::info!(collection = %name, matched, deleted, "a deletion by filter has ended"),
+            Ok(()) => {
+                tracing::info!(collection = %name, ?deed, matched, changed, "a deletion by filter has ended");
+            }
             Err(error) => {
-                tracing::warn!(collection = %name, %error, deleted, "a deletion by filter has ended early");
+                tracing::warn!(
+                    collection = %name, %error, ?deed, changed, "a deletion by filter has ended early"
+                );
             }
         }
         job.finish(self.now_ms(), done.err().map(Arc::new));
@@ -204,22 +207,20 @@ impl Service {
             }
             let filter = Some(filter.clone());
             let (limit, bytes, time) = (PART, PART_BYTES, PAGE_TIME);
-            let from = after.clone();
-            let wanted =
-                Listing { after: from, filter, limit, bytes, time, has_texts: false, ..Listing::default() };
+            let (from, deed) = (after.clone(), job.progress.deed);
+            let has_texts = deed.writes();
+            let wanted = Listing { after: from, filter, limit, bytes, time, has_texts, ..Listing::default() };
             let Page { documents, examined, next } = engine.list(&collection, wanted).await?;
             let matched = documents.len() as u64;
-            let deleted = if job.progress.is_dry_run || documents.is_empty() {
-                0
-            } else {
-                self.delete_versions(name, documents).await?
-            };
-            job.progress.deleted.fetch_add(deleted, Ordering::Relaxed);
+            let operations: Vec<Operation> =
+                documents.into_iter().filter_map(|document| deed.operation(document)).collect();
+            let wanted = operations.len() as u64;
+            let done = self.write_patiently(name, &collection.settings(), operations).await?;
+            job.progress.done.fetch_add(done, Ordering::Relaxed);
             // A reindex gives documents other versions. Those of this page that it left are read again.
-            let is_replaced = deleted < matched && !Arc::ptr_eq(&collection, &engine.find(name)?);
-            if is_replaced && !job.progress.is_dry_run {
-                job.progress.examined.fetch_add(deleted, Ordering::Relaxed);
-                job.progress.matched.fetch_add(deleted, Ordering::Relaxed);
+            if done < wanted && !Arc::ptr_eq(&collection, &engine.find(name)?) {
+                job.progress.examined.fetch_add(done, Ordering::Relaxed);
+                job.progress.matched.fetch_add(done, Ordering::Relaxed);
                 continue;
             }
             job.progress.examined.fetch_add(examined, Ordering::Relaxed);
@@ -229,39 +230,5 @@ impl Service {
                 return Ok(());
             }
         }
-    }
-}
-
-impl Service {
-    /// Deletes those of these documents that have not changed, and returns their number.
-    async fn delete_versions(
-        &self,
-        name: &CollectionName,
-        documents: Vec<Document>,
-    ) -> Result<u64, ServiceError> {
-        let delete = |Document { id, row }: Document| {
-            let version = Version::of_document(row.place, row.written_ms, row.hash);
-            Operation::Delete { id, condition: Condition::Version(vec![version]) }
-        };
-        let outcomes = self.delete_patiently(name, documents.into_iter().map(delete).collect()).await?;
-        let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64;
-        self.engine()?.find(name)?.traffic.wrote(deleted);
-        Ok(deleted)
-    }
-
-    /// Deletes documents, and waits while a reindex replaces the collection.
-    async fn delete_patiently(
-        &self,
-        name: &CollectionName,
-        operations: Vec<Operation>,
-    ) -> Result<Vec<Outcome>, ServiceError> {
-        let engine = self.engine()?;
-        for _ in 0..ATTEMPTS {
-            match engine.write(name, None, operations.clone(), Admission::Wait).await {
-                Err(EngineError::Switching(_) | EngineError::Busy(_)) => tokio::time::sleep(PAUSE).await,
-                written => return Ok(written?.await?),
-            }
-        }
-        Err(EngineError::Switching(name.clone()).into())
     }
 }

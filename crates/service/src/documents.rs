@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use super::Service;
@@ -16,10 +17,12 @@ use super::fingerprints::{
     takes_texts,
 };
 use super::given::hash_of;
+use super::images::{Hashed, hashed};
 use super::limits::Limits;
 use super::second_check::check_sketch;
+use super::thumbnails::{check_thumbnail, keeps_thumbnails};
 use lookalike_engine::{
-    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError,
+    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError, Lifetime,
     MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
 };
 use lookalike_hash::{CollectionName, DocumentId, Hash};
@@ -40,6 +43,8 @@ pub struct Offered {
     pub characters: Option<u32>,
     /// The sketch of its text, if the client sends a hash in place of the text.
     pub sketch: Option<Vec<u8>>,
+    /// The thumbnail of its image, if the client sends a hash in place of the image.
+    pub thumbnail: Option<Bytes>,
     /// Its metadata, a JSON object.
     pub metadata: Option<String>,
     /// When it expires.
@@ -86,6 +91,13 @@ pub struct Prepared {
     settings: Arc<CollectionSettings>,
 }
 
+impl Prepared {
+    /// The document, and whether it has too little to be compared.
+    pub(super) fn into_parts(self) -> (Document, bool) {
+        (self.document, self.is_little)
+    }
+}
+
 /// The settings for preparing the documents of a collection.
 pub(super) struct Preparation {
     profiles: Profiles,
@@ -109,8 +121,12 @@ impl Preparation {
             check_sketch(&sketch, offered.profile.is_some(), &self.settings)?;
             row.sketch = Some(sketch);
         }
+        if let Some(thumbnail) = offered.thumbnail {
+            check_thumbnail(&thumbnail)?;
+            row.thumbnail = (keeps_thumbnails(&self.settings) == Some(true)).then(|| thumbnail.to_vec());
+        }
         row.characters = row.characters.or(offered.characters);
-        row.expires_ms = self.expires_ms(offered.expires)?;
+        row.lifetime = self.expires_ms(offered.expires)?.into();
         row.metadata = offered.metadata;
         row.place = offered.place.unwrap_or_default();
         offered.exported.unwrap_or_default().add_to(&mut row, &self.settings, self.now_ms)?;
@@ -129,15 +145,24 @@ impl Preparation {
             characters: None,
             place: 0,
             written_ms: 0,
-            expires_ms: None,
+            lifetime: Lifetime::Endless,
             metadata: None,
             grams: Vec::new(),
             text: None,
             sketch: None,
+            thumbnail: None,
         };
         match content {
             Content::Hash(hash) => row.hash = checked_hash(self.profile, hash)?,
             Content::Features(features) => row.hash = hash_of(self.profile, &features)?,
+            Content::Image(image) => {
+                let kept = self.settings.keep_text;
+                let made = hashed(self.profile, &image, &self.limits, kept, cancel)?;
+                let Hashed { fingerprint, thumbnail, .. } = made;
+                row.thumbnail = thumbnail;
+                (row.hash, row.features) = (fingerprint.hash, Some(0));
+                row.short = fingerprint.status == Status::Short;
+            }
             Content::Signature(bytes) => {
                 let signature = checked_signature(self.profile, bytes)?;
                 row.hash = signature_name(&signature);
@@ -346,7 +371,7 @@ impl Service {
             hash: row.hash,
             status: status(row),
             page: *page,
-            expires_ms: row.expires_ms,
+            expires_ms: row.lifetime.end_ms(),
             outcome: Outcome::Absent,
             version: None,
             signature: settings.signatures.and(row.sketch.as_deref()).map(Arc::from),

@@ -75,6 +75,16 @@ pub enum ServiceError {
         /// The id.
         id: DocumentId,
     },
+    /// The document has no thumbnail.
+    #[error("document {id:?} in collection \"{collection}\" has no thumbnail: {why}", id = .id.as_str())]
+    NoThumbnail {
+        /// Its collection.
+        collection: CollectionName,
+        /// The id.
+        id: DocumentId,
+        /// Why there is none.
+        why: &'static str,
+    },
     /// The collection has no clusters.
     #[error("collection \"{0}\" has no clusters; POST /clusters with {{\"keep\": \"first\"}} builds them")]
     NoClusters(CollectionName),
@@ -89,16 +99,33 @@ pub enum ServiceError {
         /// The number of tasks.
         pending: u64,
     },
-    /// No such cluster.
+    /// The dry run is not held with that many documents.
     #[error(
-        "there is no cluster {number} in collection \"{collection}\": its representative may have gone; GET \
-         /clusters lists clusters, and GET /documents/{{id}}/cluster returns that of a document"
+        "the dry run \"{name}\" is not held here with {from} documents: it was idle, or another server \
+         answers; begin again with from=0"
+    )]
+    NoRun {
+        /// Its name.
+        name: String,
+        /// The documents that the client has sent.
+        from: u64,
+    },
+    /// The document represents no cluster.
+    #[error(
+        "document \"{id}\" of collection \"{collection}\" represents no cluster: {}",
+        match representative {
+            Some(other) => format!("\"{other}\" represents its cluster; GET /clusters/{{id}} takes that id"),
+            None => "its cluster is not decided yet; try again when pending of GET /clusters is 0"
+                .to_owned(),
+        }
     )]
     NoCluster {
         /// The collection that was searched.
         collection: CollectionName,
-        /// The number.
-        number: u64,
+        /// The document.
+        id: DocumentId,
+        /// The document that represents its cluster, if that is decided.
+        representative: Option<DocumentId>,
     },
     /// No such mark.
     #[error("there is no mark of {} in collection \"{collection}\"; GET /marks lists them", marked(mark))]
@@ -330,7 +357,8 @@ impl ServiceError {
             | ServiceError::Condition { .. }
             | ServiceError::KeyReused(_)
             | ServiceError::TooManyNear
-            | ServiceError::NoDocument { .. } => true,
+            | ServiceError::NoDocument { .. }
+            | ServiceError::NoThumbnail { .. } => true,
             ServiceError::Engine(error) => error.is_of_question(),
             _ => false,
         }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::Service;
 use super::error::ServiceError;
+use super::images::hashed;
 use super::second_check::fingerprint_with_sketch;
 use lookalike_engine::{Collection, CollectionSettings, EngineError, Row};
 use lookalike_hash::{CollectionName, Hash};
@@ -29,6 +32,8 @@ pub enum Content {
     Signature(Vec<u8>),
     /// Features given by the client with their weights.
     Features(Vec<GivenFeature>),
+    /// The bytes of an image file.
+    Image(Bytes),
 }
 
 /// A fingerprint and the profile that made it.
@@ -42,6 +47,8 @@ pub struct Fingerprinted {
     pub signature: Option<Vec<u8>>,
     /// Which text of a page was used; `None` of a text.
     pub page: Option<PageText>,
+    /// How much there is to see in an image, 0 to 100; `None` of a text.
+    pub quality: Option<u8>,
 }
 
 /// The maximum memory in bytes for fingerprinting a text or page of `bytes` bytes by any profile, in
@@ -119,6 +126,7 @@ impl Content {
             Content::Hash(_) => "hash",
             Content::Signature(_) => "signature",
             Content::Features(_) => "features",
+            Content::Image(_) => "image",
         }
     }
 
@@ -126,7 +134,7 @@ impl Content {
     pub(super) fn len(&self) -> usize {
         match self {
             Content::Text(text) | Content::Html(text, _) => text.len(),
-            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => 0,
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) | Content::Image(_) => 0,
         }
     }
 
@@ -139,7 +147,9 @@ impl Content {
         let (html, which) = match self {
             Content::Text(text) => return Ok(Some(Wording { text, ..Wording::default() })),
             Content::Html(html, which) => (html, which),
-            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => return Ok(None),
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) | Content::Image(_) => {
+                return Ok(None);
+            }
         };
         let read = checked_page_text(&html, which, || cancel.check())?;
         let is_little = has_too_little(&html, &read, || cancel.check())?;
@@ -189,7 +199,8 @@ impl Service {
         profile_named(self.profiles(), &collection.settings().profile)
     }
 
-    /// Fingerprints texts with a profile, in order. Hashes and signatures among the contents are skipped.
+    /// Fingerprints texts and images with a profile, in order. Hashes and signatures among the contents are
+    /// skipped.
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if the pool is full or there is not enough memory.
@@ -199,18 +210,23 @@ impl Service {
         profile: &'static Profile,
         contents: Vec<Content>,
     ) -> Result<Vec<Fingerprinted>, ServiceError> {
-        let most = self.limits.document_bytes;
+        let limits = self.limits;
+        let most = limits.document_bytes;
         let work = move |cancel: &Cancel| {
             let mut made = Vec::with_capacity(contents.len());
-            if let Some(first) = contents.first() {
+            if let Some(first) = contents.first().filter(|first| !matches!(first, Content::Image(_))) {
                 takes_texts(profile, first.field())?;
             }
             for content in contents {
                 cancel.check()?;
+                if let Content::Image(image) = &content {
+                    made.push(hashed(profile, image, &limits, false, cancel)?.made_with(profile));
+                    continue;
+                }
                 let _working = reserve_for_fingerprint(profile, &content, most)?;
                 let Some(Wording { text, page, .. }) = content.into_text(most, cancel)? else { continue };
                 let Signed { fingerprint, signature } = profile.checked_sign(&text, || cancel.check())?;
-                made.push(Fingerprinted { profile, fingerprint, signature, page });
+                made.push(Fingerprinted { profile, fingerprint, signature, page, quality: None });
             }
             Ok(made)
         };

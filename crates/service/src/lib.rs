@@ -20,12 +20,15 @@ mod collections;
 mod compare;
 mod counts;
 mod cursor;
+mod deed;
 mod deletions;
 mod documents;
+mod duplicates;
 mod error;
 mod exported;
 mod fingerprints;
 mod given;
+mod images;
 mod jobs;
 mod limits;
 mod listing;
@@ -33,11 +36,15 @@ mod lookup;
 mod marks;
 mod neighbours;
 mod pairs;
+mod parquet;
 mod passages;
 mod patch;
+mod preview;
 mod reindex;
+mod runs;
 mod second_check;
 mod strict_json;
+mod thumbnails;
 
 use std::sync::{Arc, OnceLock};
 
@@ -54,6 +61,7 @@ pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
 pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Side};
+pub use deed::Deed;
 pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
 pub use error::ServiceError;
@@ -65,11 +73,15 @@ pub use listing::{Exporting, Listed, WantedList};
 pub use lookup::{Found, Lookup, Pending};
 pub use marks::{MarkList, WantedMarks};
 pub use neighbours::Neighbours;
+pub use parquet::{ParquetFile, ParquetRows};
 pub use passages::Passages;
 pub use patch::Patch;
+pub use preview::{Fate, Foreseen};
 pub use reindex::{Reindexed, WantedReindex};
+pub use runs::Run;
 pub use second_check::{DEFAULT_SKETCH, Measure, SKETCH_BYTES};
 pub use strict_json::Strict;
+pub use thumbnails::{THUMBNAIL_BYTES, keeps_texts, keeps_thumbnails};
 
 // Types in answers, so that callers do not depend on the lower layers.
 pub use lookalike_engine::{
@@ -94,6 +106,7 @@ use lookalike_hash::{CollectionName, DocumentId, Hash};
 use lookalike_run::call::{self, Client};
 use lookalike_run::pool::CpuPool;
 use reindex::Reindexes;
+use runs::Runs;
 
 /// Functions and data that the caller provides to the service.
 #[derive(Clone, Copy)]
@@ -120,6 +133,7 @@ pub struct Service {
     calibrations: Calibrations,
     deletions: Deletions,
     reindexes: Reindexes,
+    runs: Arc<Runs>,
     snapshots: Semaphore,
     collection_changes: Semaphore,
 }
@@ -149,6 +163,7 @@ impl Service {
             calibrations: Calibrations::default(),
             deletions: Deletions::default(),
             reindexes: Reindexes::default(),
+            runs: Arc::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }
@@ -180,6 +195,14 @@ impl Service {
     /// The time, in milliseconds since 1970-01-01 UTC.
     pub fn now_ms(&self) -> u64 {
         (self.surroundings.now_ms)()
+    }
+
+    /// The time by which documents expire, in milliseconds since 1970-01-01 UTC.
+    ///
+    /// # Errors
+    /// If the server is not ready.
+    pub fn expiry_now_ms(&self) -> Result<u64, ServiceError> {
+        Ok(self.engine()?.now_ms())
     }
 
     /// The recipes.

@@ -13,6 +13,10 @@ pub struct Limits {
     pub page_bytes: usize,
     /// Maximum bytes of a body with several documents or queries that is read as a whole.
     pub batch_bytes: usize,
+    /// Maximum bytes of a Parquet file.
+    pub file_bytes: usize,
+    /// Maximum pixels of an image.
+    pub image_pixels: u64,
     /// Maximum bytes of a document's metadata.
     pub metadata_bytes: usize,
     /// Default number of matches in an answer.
@@ -27,6 +31,8 @@ pub struct Limits {
     pub query_time: Duration,
     /// The deadline of a write.
     pub write_time: Duration,
+    /// The time after which a deletion that is planned without a time takes effect.
+    pub deletion_time: Duration,
     /// The time from which a query is logged as slow.
     pub slow_query: Duration,
 }
@@ -37,6 +43,8 @@ impl Default for Limits {
             document_bytes: 1 << 20,
             page_bytes: 4 << 20,
             batch_bytes: 32 << 20,
+            file_bytes: 256 << 20,
+            image_pixels: 32_000_000,
             metadata_bytes: 16 << 10,
             default_matches: 10,
             matches: 1_000,
@@ -44,6 +52,7 @@ impl Default for Limits {
             batch_documents: 10_000,
             query_time: Duration::from_secs(2),
             write_time: Duration::from_secs(5),
+            deletion_time: Duration::from_mins(10),
             slow_query: Duration::from_millis(200),
         }
     }
@@ -60,7 +69,9 @@ impl Limits {
         let (setting, most) = match content {
             Content::Text(_) => ("limits.document_bytes", self.document_bytes),
             Content::Html(..) => ("limits.page_bytes", self.page_bytes),
-            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => return None,
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) | Content::Image(_) => {
+                return None;
+            }
         };
         let bytes = content.len();
         (bytes > most).then_some((bytes, setting, most))

@@ -250,6 +250,9 @@ impl Service {
 
     /// [`Service::answer_checked`] for a query that is not for a page.
     async fn answer_of_text(&self, collection: &Arc<Collection>, ask: Ask) -> Result<Found, ServiceError> {
+        if ask.dihedral {
+            return Box::pin(self.similar_turned(collection, ask)).await;
+        }
         // Boxed for the same reason as fingerprinting in `resolve`.
         let mut found = if let Some(least) = ask.min_similarity {
             Box::pin(self.similar_checked(collection, ask.clone(), least)).await?

@@ -12,10 +12,8 @@ use super::clusters::placements_of;
 use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
-use lookalike_engine::{
-    Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, blank, ranges, rank,
-};
-use lookalike_hash::{CollectionName, DocumentId, Gram};
+use lookalike_engine::{Collection, EngineError, Judge, Match, PassageQuery, blank, ranges, rank};
+use lookalike_hash::{DocumentId, Gram};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::sampled_grams;
 use lookalike_text::fingerprint::{Containment, Profile};
@@ -122,29 +120,6 @@ impl Service {
         found.passages = passages.map(Box::new);
         Ok(())
     }
-
-    /// Which stored documents are near-duplicates of a new one: those within this `k` or threshold, or the
-    /// collection's own, and those that contain this share of it.
-    ///
-    /// # Errors
-    /// [`ServiceError::Invalid`], and those of [`Collection::reach`].
-    pub fn duplicate_rule(
-        &self,
-        collection: &CollectionName,
-        k: Option<u32>,
-        threshold: Option<f64>,
-        containment: Option<f64>,
-        replaces: bool,
-    ) -> Result<DuplicateRule, ServiceError> {
-        if replaces {
-            self.clustered(collection)?;
-        }
-        let settings = self.engine()?.settings(collection)?;
-        if let Some(least) = containment {
-            check_containment(settings.boilerplate.is_some(), least)?;
-        }
-        Ok(DuplicateRule { k: lookalike_engine::reach(&settings, k, threshold)?, containment, replaces })
-    }
 }
 
 /// The minimum containment of a query.
@@ -159,7 +134,7 @@ fn min_containment(collection: &Collection, ask: &Ask) -> Result<f64, ServiceErr
     Ok(least)
 }
 
-fn check_containment(keeps_passages: bool, least: f64) -> Result<(), ServiceError> {
+pub(super) fn check_containment(keeps_passages: bool, least: f64) -> Result<(), ServiceError> {
     if !keeps_passages {
         let detail = "min_containment compares passages, and this collection keeps none; create one with \
                       \"passages\": true and store the documents there";

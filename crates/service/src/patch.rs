@@ -82,7 +82,7 @@ impl Preparation {
             check_metadata(row.metadata.as_deref(), self.limits.metadata_bytes)?;
         }
         if let Some(expires) = patch.expires {
-            row.expires_ms = self.expires_ms(expires)?;
+            row.lifetime = self.expires_ms(expires)?.into();
         }
         // The writer computes the same time.
         row.written_ms = self.now_ms.max(row.written_ms + 1);

@@ -133,8 +133,8 @@ impl Service {
         let present = profile_named(self.profiles(), &info.settings.profile)?;
         let WantedReindex { profile, k, threshold, sketch_bytes, passages } = wanted;
         let settings = SettingsChange { k, threshold, sketch_bytes, passages, ..Default::default() };
-        let wanted = WantedCollection { profile, settings };
-        let change = change(self.profiles(), present, wanted)?;
+        let wanted = WantedCollection { profile, keep_thumbnail: None, settings };
+        let change = change(self.profiles(), present, &wanted)?;
         let id = &change.profile.as_ref().unwrap_or(&change.default_profile).id;
         let profile = profile_named(self.profiles(), id)?;
         takes_texts(profile, "profile")?;

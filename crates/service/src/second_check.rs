@@ -15,10 +15,10 @@ use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use lookalike_engine::{Answer, Collection, CollectionSettings, EngineError, Judge, Query, WorkBudget};
-use lookalike_hash::CollectionName;
+use lookalike_hash::{CollectionName, sketch_similarity};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::WordCounts;
-use lookalike_text::fingerprint::{Fingerprint, Profile, Signature, Sketch, jaccard};
+use lookalike_text::fingerprint::{Fingerprint, Profile, Signature, jaccard};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
 const CANDIDATES: usize = 1_000;
@@ -29,19 +29,16 @@ pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
 /// The size of the sketch of a new collection. A smaller one finds less among documents of which few are
 /// copies, and with a larger one F1 grows by less than 0.015 on any set (docs/figures/quality.md).
 pub const DEFAULT_SKETCH: u16 = 32;
-/// Bits per minimum in a sketch. For a given size, more minima of one bit each are the most accurate
-/// (docs/quality.md).
-const SKETCH_BITS: u32 = 1;
 
 /// The sketch of a text, `bytes` bytes long, in a collection with this profile.
 pub(super) fn sketch_of(text: &str, bytes: u16, profile: &'static Profile) -> Vec<u8> {
     sketch_of_set(&features(profile).feature_set(text), bytes)
 }
 
-/// The sketch of a text by its features.
+/// The sketch of a text by its features. For a given size, more minima of one bit each are the most accurate
+/// (docs/quality.md).
 fn sketch_of_set(features: &[u64], bytes: u16) -> Vec<u8> {
-    let minima = usize::from(bytes) * 8 / SKETCH_BITS as usize;
-    Signature::of(features, minima).sketch(SKETCH_BITS).bytes().to_vec()
+    Signature::of(features, usize::from(bytes) * 8).sketch(1).bytes().to_vec()
 }
 
 /// The fingerprint of a text, and its sketch of `bytes` bytes.
@@ -110,11 +107,6 @@ fn check_sketch_bytes(
     Err(ServiceError::invalid(field, detail))
 }
 
-/// The similarity of two texts by their sketches, which must be of one size.
-pub(super) fn sketch_similarity(a: Vec<u8>, b: Vec<u8>) -> f64 {
-    Sketch::from_bytes(SKETCH_BITS, a).similarity(&Sketch::from_bytes(SKETCH_BITS, b))
-}
-
 /// The profile whose features are compared in a collection with this profile.
 fn features(profile: &'static Profile) -> &'static Profile {
     if profile.is_for_short_texts() {
@@ -142,7 +134,7 @@ enum Compared {
 /// The subject of a query, prepared for comparisons.
 struct Prepared {
     exact: Option<Exact>,
-    sketch: Option<Sketch>,
+    sketch: Option<Vec<u8>>,
 }
 
 /// A text, prepared for comparisons.
@@ -184,13 +176,12 @@ fn memory_per_byte(by: Comparison) -> usize {
 
 impl Prepared {
     fn of(compared: Compared, by: Comparison) -> Prepared {
-        let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
             Compared::Text(text) => Prepared {
                 exact: Some(Exact::of(&text, by)),
-                sketch: by.sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes, by.profile))),
+                sketch: by.sketch_bytes.map(|bytes| sketch_of(&text, bytes, by.profile)),
             },
-            Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(sketch(bytes)) },
+            Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(bytes) },
         }
     }
 
@@ -199,7 +190,7 @@ impl Prepared {
     fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>, by: Comparison) -> Option<f64> {
         match (&self.exact, text) {
             (Some(own), Some(text)) => Some(own.similarity(text, by.profile)),
-            _ => Some(self.sketch.as_ref()?.similarity(&Sketch::from_bytes(SKETCH_BITS, sketch?))),
+            _ => Some(sketch_similarity(self.sketch.as_ref()?, &sketch?)),
         }
     }
 }

@@ -54,13 +54,14 @@ pub fn removals(text: &str, tokens: &[Located], cuts: &[Cut]) -> Vec<Edit> {
     if !cuts.is_empty() && left(tokens, cuts) == 0 {
         return vec![(0..text.len(), "")];
     }
-    let of_token = |token: &Located| &text[token.from as usize..token.to as usize];
     let of = |cut: &Cut| {
         let (first, next) = (&tokens[cut.tokens.start], tokens.get(cut.tokens.end));
         let to = next.map_or(text.len(), |next| next.from as usize);
         let before = cut.tokens.start.checked_sub(1).map(|before| &tokens[before]);
+        // With what is between them: an invisible character ends no word.
         let is_joined = before.zip(next).is_some_and(|(before, next)| {
-            before.to == first.from && located(&[of_token(before), of_token(next)].concat()).len() == 1
+            let of_before = &text[before.from as usize..first.from as usize];
+            located(&[of_before, &text[to..next.to as usize]].concat()).len() == 1
         });
         (first.from as usize..to, if is_joined { " " } else { "" })
     };

@@ -151,6 +151,8 @@ fn two_words_do_not_become_one() {
     let tokens = located("abc中文def");
     let cut = [Cut { tokens: 1..3, first: 0 }];
     assert_eq!(edited("abc中文def", &removals("abc中文def", &tokens, &cut)), "abc def");
+    let text = "abc\u{ad}中文def";
+    assert_eq!(edited(text, &removals(text, &located(text), &cut)), "abc\u{ad} def");
     let text = "中abc文";
     assert_eq!(edited(text, &removals(text, &located(text), &[Cut { tokens: 1..2, first: 0 }])), "中文");
 }

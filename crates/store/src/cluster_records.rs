@@ -28,12 +28,14 @@ pub struct Rank {
     pub id: DocumentId,
 }
 
-/// Documents that are decided together: all those of one hash that are not marked, or one that is marked
-/// alone or in pairs.
+/// Documents that are decided together: all those of one hash and one sketch that are not marked, or one that
+/// is marked alone or in pairs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CopiesOf {
     /// Their hash.
     pub hash: Hash,
+    /// The digest of their sketch; 0 if sketches decide nothing.
+    pub sketch: u64,
     /// The one document, if it is marked.
     pub marked: Option<DocumentId>,
 }
@@ -90,6 +92,8 @@ impl Copies {
 pub struct Clustered {
     /// Its hash.
     pub hash: Hash,
+    /// The digest of its sketch; 0 if sketches decide nothing.
+    pub sketch: u64,
     /// The key of its rank.
     pub key: u64,
     /// The place of its rank.
@@ -106,7 +110,7 @@ impl Clustered {
 
     /// The documents with which this one is decided.
     pub fn copies(&self, id: &DocumentId) -> CopiesOf {
-        CopiesOf { hash: self.hash, marked: self.is_marked.then(|| id.clone()) }
+        CopiesOf { hash: self.hash, sketch: self.sketch, marked: self.is_marked.then(|| id.clone()) }
     }
 }
 
@@ -240,10 +244,17 @@ impl Rank {
 }
 
 impl CopiesOf {
-    /// The hash, one byte, and the id of a marked document. All hashes of a collection have one width.
+    /// What the bytes of all copies with a hash begin with.
+    pub(super) fn prefix(hash: Hash) -> Vec<u8> {
+        let mut bytes = vec![hash.width().bytes() as u8];
+        hash.write_bytes(&mut bytes);
+        bytes
+    }
+
+    /// The hash behind its length, the digest, and the id of a marked document.
     pub(super) fn write(&self) -> Vec<u8> {
-        let mut bytes = vec![self.hash.width().bytes() as u8];
-        self.hash.write_bytes(&mut bytes);
+        let mut bytes = CopiesOf::prefix(self.hash);
+        bytes.extend_from_slice(&self.sketch.to_be_bytes());
         if let Some(id) = &self.marked {
             bytes.extend_from_slice(id.as_str().as_bytes());
         }
@@ -252,9 +263,10 @@ impl CopiesOf {
 
     pub(super) fn read(bytes: &[u8]) -> Result<CopiesOf, StoreError> {
         let (&length, rest) = bytes.split_first().ok_or(DAMAGED)?;
-        let (hash, id) = rest.split_at_checked(length.into()).ok_or(DAMAGED)?;
+        let (hash, mut id) = rest.split_at_checked(length.into()).ok_or(DAMAGED)?;
+        let sketch = take_number(&mut id)?;
         let marked = if id.is_empty() { None } else { Some(codec::read_id(id)?) };
-        Ok(CopiesOf { hash: hash_of(hash)?, marked })
+        Ok(CopiesOf { hash: hash_of(hash)?, sketch, marked })
     }
 }
 

@@ -10,16 +10,19 @@
 //! 2  u64 number               a cluster: the copies that represent it, their first rank, its size
 //! 3  hash                     the documents with this hash that represent clusters, and their numbers
 //! 4  u64 number, rank         a part of copies with this first rank in a cluster that others represent
-//! 5  !u64 size, u64 number    the clusters by size
+//! 9  !u64 size, rank          the clusters by size, and by the rank of their representatives
+//! 10 !u64 place, id           the clusters by the arrival of their representatives, and their numbers
 //! 6  u64 key, u64 place, task a task
 //! 7  copies                   what is decided about these copies
-//! 8  hash, rank               a document of several copies
+//! 8  copies, rank             one of several copies
 //! ```
 //!
-//! Documents of one hash are decided together, so that a change costs the same for two copies and for a
-//! million: their ranks are in order, and the first one takes the place of a representative that goes.
+//! Copies are decided together, so that a change costs the same for two and for a million: their ranks are in
+//! order, and the first one takes the place of a representative that goes.
 //!
 //! *Absent*: the rule (`engine/clustering`).
+
+mod orders;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,20 +30,20 @@ use std::ops::Bound;
 
 use super::cluster_records::{
     Cluster, ClusterState, Clustered, Copies, CopiesOf, DAMAGED, Membership, Part, PartOf, Queued, Rank,
-    Task, bytes_of, hash_of, take_number,
+    Task, bytes_of, hash_of,
 };
 use super::codec;
 use super::error::StoreError;
 use super::trees::Tree;
 use super::view::View;
 use lookalike_hash::{CollectionId, DocumentId, Hash};
+pub use orders::ClusterPlace;
 
 const STATE: u8 = 0;
 const DOCUMENT: u8 = 1;
 const CLUSTER: u8 = 2;
 const REPRESENTATIVE: u8 = 3;
 const MEMBER: u8 = 4;
-const BY_SIZE: u8 = 5;
 const TASK: u8 = 6;
 const COPIES: u8 = 7;
 const COPY: u8 = 8;
@@ -97,13 +100,15 @@ impl<'v, 's> Clusters<'v, 's> {
     /// The changes, and the number of entries that were read.
     pub fn into_changes(mut self) -> (ClusterChanges, u64) {
         for (number, (before, after)) in std::mem::take(&mut self.changed) {
-            let by_size = |cluster: &Cluster| [(!cluster.size).to_be_bytes(), number.to_be_bytes()].concat();
-            let [before, size] = [before, after.clone()].map(|cluster| cluster.as_ref().map(by_size));
-            if let Some(gone) = before.as_ref().filter(|_| before != size) {
-                self.remove(self.key(BY_SIZE, &[gone]));
+            let of = |cluster: &Option<Cluster>| -> Vec<_> {
+                cluster.iter().flat_map(|cluster| self.orders(cluster)).collect()
+            };
+            let (gone, new) = (of(&before), of(&after));
+            for key in gone.iter().filter(|key| !new.contains(key)) {
+                self.remove(key.clone());
             }
-            if let Some(new) = size.as_ref().filter(|_| before != size) {
-                self.put(self.key(BY_SIZE, &[new]), Vec::new());
+            for key in new.into_iter().filter(|key| !gone.contains(key)) {
+                self.put(key, codec::write(&number));
             }
             let at = self.key(CLUSTER, &[&number.to_be_bytes()]);
             match after {
@@ -223,7 +228,7 @@ impl<'v, 's> Clusters<'v, 's> {
         after: Option<&CopiesOf>,
         most: usize,
     ) -> Result<Vec<(CopiesOf, Copies)>, StoreError> {
-        let prefix = self.key(COPIES, &[&CopiesOf { hash, marked: None }.write()]);
+        let prefix = self.key(COPIES, &[&CopiesOf::prefix(hash)]);
         let skip = prefix.len() - 1 - bytes_of(hash).len();
         let start = match after {
             Some(after) => Bound::Excluded(self.key(COPIES, &[&after.write()])),
@@ -286,25 +291,25 @@ impl<'v, 's> Clusters<'v, 's> {
         parts.filter_map(entry).collect()
     }
 
-    /// Adds a document to those of a hash that has several.
-    pub fn add_copy(&mut self, hash: Hash, rank: &Rank) {
-        self.put(self.key(COPY, &[&bytes_of(hash), &rank.write()]), Vec::new());
+    /// Adds a document to several copies.
+    pub fn add_copy(&mut self, of: &CopiesOf, rank: &Rank) {
+        self.put(self.key(COPY, &[&of.write(), &rank.write()]), Vec::new());
     }
 
-    /// Removes a document from those of a hash that has several.
-    pub fn remove_copy(&mut self, hash: Hash, rank: &Rank) {
-        self.remove(self.key(COPY, &[&bytes_of(hash), &rank.write()]));
+    /// Removes a document from several copies.
+    pub fn remove_copy(&mut self, of: &CopiesOf, rank: &Rank) {
+        self.remove(self.key(COPY, &[&of.write(), &rank.write()]));
     }
 
-    /// The first of several documents of a hash in a range of ranks, or the last ones, the last one first.
+    /// The first of several copies in a range of ranks, or the last ones, the last one first.
     pub fn ranks(
         &self,
-        hash: Hash,
+        of: &CopiesOf,
         (from, before): (Bound<&Rank>, Option<&Rank>),
         most: usize,
         is_reverse: bool,
     ) -> Result<Vec<Rank>, StoreError> {
-        let prefix = self.key(COPY, &[&bytes_of(hash)]);
+        let prefix = self.key(COPY, &[&of.write()]);
         let of = |rank: &Rank| [&prefix[..], &rank.write()].concat();
         let start = match from {
             Bound::Unbounded => Bound::Included(prefix.clone()),
@@ -406,33 +411,6 @@ impl<'v, 's> Clusters<'v, 's> {
         self.view.range(Tree::Clusters, range).map(move |entry| {
             let (key, value) = entry?;
             PartOf::read(&key[prefix.len()..], &value)
-        })
-    }
-
-    /// The largest clusters after this size and number: their sizes and numbers.
-    pub fn by_size(&self, after: Option<(u64, u64)>, most: usize) -> Result<Vec<(u64, u64)>, StoreError> {
-        let after = after.map(|(size, number)| [(!size).to_be_bytes(), number.to_be_bytes()].concat());
-        let entries = self.entries(&self.key(BY_SIZE, &[]), after.as_deref(), most)?;
-        let cluster = |(key, _): Entry| {
-            let mut key = &key[..];
-            Ok((!take_number(&mut key)?, take_number(&mut key)?))
-        };
-        entries.into_iter().map(cluster).collect()
-    }
-
-    /// The stored clusters before this number, the newest first.
-    pub fn newest(
-        &self,
-        before: Option<u64>,
-    ) -> impl Iterator<Item = Result<(u64, Cluster), StoreError>> + use<> {
-        let start = self.key(CLUSTER, &[]);
-        let end = before
-            .map_or_else(|| self.key(CLUSTER + 1, &[]), |number| self.key(CLUSTER, &[&number.to_be_bytes()]));
-        let skip = start.len();
-        let range = (Bound::Included(start), Bound::Excluded(end));
-        self.view.range(Tree::Clusters, range).rev().map(move |entry| {
-            let (key, value) = entry?;
-            Ok((codec::read_number(&key[skip..])?, codec::read(&value, "cluster")?))
         })
     }
 

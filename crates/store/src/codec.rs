@@ -8,11 +8,11 @@
 
 use std::ops::Bound;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::error::StoreError;
-use super::records::{CollectionRecord, Expiry, Posting, PostingList, RowHead};
-use lookalike_hash::{CollectionId, DocumentId, Hash, Width};
+use super::records::{CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
+use lookalike_hash::{CollectionId, DocumentId, Gram, Hash, Width};
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
@@ -177,8 +177,11 @@ pub(super) fn after(prefix: &[u8], after: Option<&DocumentId>) -> Range {
     (start, end)
 }
 
-pub(super) fn row_range(collection: CollectionId, id: Option<&DocumentId>) -> Range {
-    after(&collection_prefix(collection), id)
+/// The keys of rows whose ids begin with `prefix`, after an id that does too.
+pub(super) fn row_range(collection: CollectionId, prefix: &str, id: Option<&DocumentId>) -> Range {
+    let (start, _) = after(&collection_prefix(collection), id);
+    let (from_prefix, end) = after(&[&collection_prefix(collection), prefix.as_bytes()].concat(), None);
+    (if id.is_some() { start } else { from_prefix }, end)
 }
 
 pub(super) fn read_id(bytes: &[u8]) -> Result<DocumentId, StoreError> {
@@ -249,6 +252,64 @@ pub(super) mod grams {
     }
 }
 
+/// What a row has beside its text. Without a thumbnail these are the bytes of an optional sketch.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Beside<Bytes = Vec<u8>> {
+    Nothing,
+    Sketch(Bytes),
+    Thumbnail(Bytes),
+}
+
+impl<Bytes> Beside<Bytes> {
+    fn into_parts(self) -> (Option<Bytes>, Option<Bytes>) {
+        match self {
+            Beside::Nothing => (None, None),
+            Beside::Sketch(bytes) => (Some(bytes), None),
+            Beside::Thumbnail(bytes) => (None, Some(bytes)),
+        }
+    }
+}
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Grams<'a>(#[serde(serialize_with = "grams::serialize")] &'a [Gram]);
+
+        let Row {
+            hash, features, short, characters, place, written_ms, lifetime, metadata, grams, text, ..
+        } = self;
+        let beside = match (self.sketch.as_deref(), self.thumbnail.as_deref()) {
+            (Some(sketch), _) => Beside::Sketch(sketch),
+            (None, Some(thumbnail)) => Beside::Thumbnail(thumbnail),
+            (None, None) => Beside::Nothing,
+        };
+        let head = (hash, features, short, characters, place, written_ms, lifetime, metadata, Grams(grams));
+        (head, text, beside).serialize(to)
+    }
+}
+
+impl From<(RowHead, Option<String>, Beside)> for Row {
+    fn from((head, text, beside): (RowHead, Option<String>, Beside)) -> Row {
+        let RowHead { hash, features, short, characters, place, written_ms, lifetime, metadata, grams } =
+            head;
+        let (sketch, thumbnail) = beside.into_parts();
+        Row {
+            hash,
+            features,
+            short,
+            characters,
+            place,
+            written_ms,
+            lifetime,
+            metadata,
+            grams,
+            text,
+            sketch,
+            thumbnail,
+        }
+    }
+}
+
 pub(super) fn write<T: Serialize>(layout: &T) -> Vec<u8> {
     postcard::to_extend(layout, vec![LAYOUT]).expect("plain data in memory always serialises")
 }
@@ -266,6 +327,12 @@ pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
     const DAMAGED: StoreError = StoreError::Damaged("document row");
     let fields = bytes.strip_prefix(&[LAYOUT]).ok_or(DAMAGED)?;
     postcard::take_from_bytes(fields).map(|(head, _text)| head).map_err(|_| DAMAGED)
+}
+
+/// The sketch of a row.
+pub(super) fn read_row_sketch(bytes: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+    let (_head, _text, beside): (RowHead, Option<&str>, Beside<&[u8]>) = read(bytes, "document row")?;
+    Ok(beside.into_parts().0.map(<[u8]>::to_vec))
 }
 
 /// The bytes of the hash of a row.

@@ -178,6 +178,7 @@ mod tests {
 
     use super::super::StoreSettings;
     use super::super::batch::Batch;
+    use super::super::lifetime::Lifetime;
     use super::super::marks;
     use super::super::records::{CollectionSettings, Posting, Row};
     use super::*;
@@ -218,11 +219,12 @@ mod tests {
             characters: None,
             place: 1,
             written_ms: 5,
-            expires_ms: None,
+            lifetime: Lifetime::Endless,
             metadata: None,
             grams: Vec::new(),
             text: Some(text.to_owned()),
             sketch: None,
+            thumbnail: None,
         }
     }
 

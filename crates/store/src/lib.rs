@@ -39,6 +39,7 @@ mod hidden;
 mod journal;
 mod keeper;
 mod leftovers;
+mod lifetime;
 mod lock;
 mod log_position;
 mod manifest;
@@ -64,11 +65,12 @@ pub use batch::Batch;
 pub use cluster_records::{
     Cluster, ClusterState, Clustered, Copies, CopiesOf, Membership, Part, PartOf, Queued, Rank, Task,
 };
-pub use clusters::{ClusterChanges, Clusters};
+pub use clusters::{ClusterChanges, ClusterPlace, Clusters};
 pub use copy::CopyError;
 pub use digest::Digest;
 pub use error::StoreError;
 pub use hidden::HiddenRecord;
+pub use lifetime::Lifetime;
 pub use lock::wait_until_closed;
 pub use log_position::LogPosition;
 pub use marks::{MarkCounts, MarksOf};

@@ -171,7 +171,7 @@ impl View<'_> {
         collection: CollectionId,
         after: Option<&Mark>,
     ) -> impl Iterator<Item = Result<Option<(Mark, u64)>, StoreError>> + use<> {
-        let (start, end) = codec::row_range(collection, None);
+        let (start, end) = codec::row_range(collection, "", None);
         let start = after.map_or(start, |mark| Bound::Excluded(key(collection, mark.id(), mark.other())));
         self.range(Tree::Marks, (start, end)).map(|entry| {
             let (key, value) = entry?;

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec;
 use super::error::StoreError;
+use super::lifetime::Lifetime;
 use lookalike_hash::{
     ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width,
 };
@@ -37,7 +38,7 @@ pub struct CollectionSettings {
     pub boilerplate: Option<u32>,
     /// How documents form clusters, if they do.
     pub clusters: Option<ClusterRule>,
-    /// Whether documents keep their original text.
+    /// Whether documents keep their original text, or of an image a thumbnail.
     pub keep_text: bool,
     /// The default lifetime of documents in seconds; `None` means that they do not expire. The caller that
     /// writes a document applies it, so a change affects only documents written later.
@@ -88,7 +89,8 @@ impl CollectionRecord {
 }
 
 /// The stored data of a document.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "(RowHead, Option<String>, codec::Beside)")]
 pub struct Row {
     /// Its fingerprint.
     pub hash: Hash,
@@ -103,18 +105,19 @@ pub struct Row {
     pub place: u64,
     /// The time of the last write, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,
-    /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
-    pub expires_ms: Option<u64>,
+    /// How long it is stored.
+    pub lifetime: Lifetime,
     /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
     /// The sampled grams of its text in the order of the text, each hash once, if the collection keeps grams.
-    #[serde(with = "codec::grams")]
     pub grams: Vec<Gram>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
     /// The signature, if the hash identifies one; otherwise a sketch of the features for a second check of
     /// similarity, if the collection keeps sketches.
     pub sketch: Option<Vec<u8>>,
+    /// The thumbnail of its image, a JPEG, if the collection keeps thumbnails. It then has no sketch.
+    pub thumbnail: Option<Vec<u8>>,
 }
 
 /// The part of a [`Row`] that does not grow with the text.
@@ -132,8 +135,8 @@ pub struct RowHead {
     pub place: u64,
     /// The time of the last write, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,
-    /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
-    pub expires_ms: Option<u64>,
+    /// How long it is stored.
+    pub lifetime: Lifetime,
     /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
     /// The sampled grams of its text.
@@ -159,24 +162,21 @@ impl Row {
     pub fn held_bytes(&self) -> usize {
         let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
         let sketch = self.sketch.as_ref().map_or(0, Vec::len);
-        text(&self.metadata) + text(&self.text) + sketch + size_of_val(&self.grams[..])
+        let thumbnail = self.thumbnail.as_ref().map_or(0, Vec::len);
+        text(&self.metadata) + text(&self.text) + sketch + thumbnail + size_of_val(&self.grams[..])
     }
 
     /// Whether it is expired at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
-        is_expired(self.expires_ms, now_ms)
+        self.lifetime.is_over(now_ms)
     }
 }
 
 impl RowHead {
     /// Whether it is expired at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
-        is_expired(self.expires_ms, now_ms)
+        self.lifetime.is_over(now_ms)
     }
-}
-
-fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {
-    expires_ms.is_some_and(|at| at <= now_ms)
 }
 
 /// Which posting lists: of the documents by their fingerprints, or by the grams of their texts. A gram is the
@@ -203,7 +203,7 @@ pub struct Posting {
 impl Posting {
     /// Whether it is expired at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
-        is_expired(self.expires_ms, now_ms)
+        Lifetime::from(self.expires_ms).is_over(now_ms)
     }
 }
 

@@ -106,6 +106,15 @@ impl<'a> View<'a> {
         value.map(|value| codec::read_row_head(&value)).transpose()
     }
 
+    /// The sketch or signature of a document; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails or the row does not read back.
+    pub fn sketch(&self, collection: CollectionId, id: &DocumentId) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.get(Tree::Rows, codec::row_key(collection, id))?;
+        Ok(value.map(|value| codec::read_row_sketch(&value)).transpose()?.flatten())
+    }
+
     /// The rows of a collection in the order of their ids, starting after `after`.
     pub fn rows_after(
         &self,
@@ -122,8 +131,19 @@ impl<'a> View<'a> {
         collection: CollectionId,
         after: Option<&DocumentId>,
     ) -> impl Iterator<Item = Result<(DocumentId, StoredRow), StoreError>> + use<> {
+        self.stored_rows_with(collection, "", after)
+    }
+
+    /// [`View::stored_rows_after`], only those whose ids begin with `prefix`, as `after` does. The others are
+    /// not read.
+    pub fn stored_rows_with(
+        &self,
+        collection: CollectionId,
+        prefix: &str,
+        after: Option<&DocumentId>,
+    ) -> impl Iterator<Item = Result<(DocumentId, StoredRow), StoreError>> + use<> {
         let rows = self.store.core.trees.tree(Tree::Rows);
-        rows.range(codec::row_range(collection, after), self.seqno, None).map(|entry| {
+        rows.range(codec::row_range(collection, prefix, after), self.seqno, None).map(|entry| {
             let (key, value) = entry.into_inner()?;
             Ok((codec::read_row_key(&key)?, StoredRow(value)))
         })

@@ -31,7 +31,7 @@ impl NeedsFeature {
                 runs(&prepared).any(|run| run.system == System::Han)
             }
             Features::Sentences { .. } => sentences(&prepared).any(is_chinese),
-            Features::Characters { .. } | Features::Code(_) | Features::Supplied => false,
+            Features::Characters { .. } | Features::Code(_) | Features::Supplied | Features::Images => false,
         };
         if needs_zh { Err(NeedsFeature::ZH) } else { Ok(()) }
     }

@@ -10,7 +10,6 @@ use super::folder::Folder;
 use super::inputs::Inputs;
 use super::pairs::Pairs;
 use super::{DedupeArguments, annotate};
-use lookalike_files::Format;
 
 #[derive(Debug, Args)]
 pub(super) struct About {
@@ -85,12 +84,12 @@ pub(super) fn problems(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<Stri
         let refused = inputs.files.iter().find_map(|input| annotate::problem(input.format, &input.shown));
         problems.extend(refused);
     }
-    let text = inputs.files.iter().find(|input| input.format == Format::Text);
+    let text = inputs.files.iter().find(|input| input.format.is_whole());
     if let (Some(_), Some(text)) = (&about.keep_ids, text) {
-        problems.push(format!("{}: text files have no ids for --keep-ids", text.shown));
+        problems.push(format!("{}: texts and images have no ids for --keep-ids", text.shown));
     }
     if let (Some(field), Some(text)) = (&about.source_field, text) {
-        problems.push(format!("{}: text files have no field {field:?} for --source-field", text.shown));
+        problems.push(format!("{}: texts and images have no field {field:?} for --source-field", text.shown));
     }
     problems
 }

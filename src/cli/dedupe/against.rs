@@ -41,7 +41,7 @@ struct Collection {
 
 impl Against {
     /// The files of these arguments. Collections are still to be fetched.
-    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Against {
+    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>, images: bool) -> Against {
         let url = |path: &&PathBuf| {
             ["http://", "https://"]
                 .iter()
@@ -51,7 +51,8 @@ impl Against {
         let (of_index, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
             others.into_iter().partition(|path| Index::is_at(path));
         let files: Vec<PathBuf> = files.into_iter().cloned().collect();
-        let mut inputs = if files.is_empty() { Inputs::default() } else { Inputs::of(&files, format) };
+        let mut inputs =
+            if files.is_empty() { Inputs::default() } else { Inputs::of(&files, format, images) };
         let names: Vec<String> = inputs.files.iter().map(|input| input.shown.clone()).collect();
         let mut indexes = Vec::new();
         for path in of_index {
@@ -83,7 +84,7 @@ impl Against {
             fetched.push(to);
         }
         if !fetched.is_empty() {
-            let inputs = Inputs::of(&fetched, Some(Format::Jsonl));
+            let inputs = Inputs::of(&fetched, Some(Format::Jsonl), false);
             if !inputs.problems.is_empty() {
                 return Err(lookalike_files::Failure::all(&inputs.problems).into());
             }

@@ -41,6 +41,7 @@ impl Note {
 pub(super) fn problem(format: Format, shown: &str) -> Option<String> {
     let what = match format {
         Format::Text => "a text",
+        Format::Image => "an image",
         Format::Warc => "a web archive",
         Format::Arrow => "an Arrow file",
         Format::Jsonl | Format::Csv | Format::Tsv | Format::Parquet => return None,

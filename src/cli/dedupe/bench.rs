@@ -26,7 +26,7 @@ pub(super) struct BenchOptions {
     /// Also drop documents that contain items of this evaluation set, a file or folder with a record for each
     /// item; may be given several times
     #[arg(long, value_name = "BENCH")]
-    decontaminate: Vec<PathBuf>,
+    pub(super) decontaminate: Vec<PathBuf>,
     /// Field or column with the text of an item, such as question; may be given several times. By default all
     /// strings of a record
     #[arg(long, value_name = "FIELD", requires = "decontaminate")]
@@ -118,7 +118,7 @@ impl BenchOptions {
         if self.decontaminate.is_empty() {
             return Ok(None);
         }
-        let inputs = Inputs::of(&self.decontaminate, None);
+        let inputs = Inputs::of(&self.decontaminate, None, false);
         if !inputs.problems.is_empty() {
             return Err(lookalike_files::Failure::all(&inputs.problems).into());
         }
@@ -194,7 +194,7 @@ impl BenchOptions {
         let fields = match said {
             Said::Fields(fields) => fields,
             Said::Text(text) | Said::Capture(_, _, text) => return Ok((vec![text.text.to_string()], None)),
-            Said::Nothing => return Ok((Vec::new(), None)),
+            Said::Image(_) | Said::Nothing => return Ok((Vec::new(), None)),
         };
         let mut strings = Vec::new();
         let named = self.decontaminate_field.iter().filter_map(|name| fields.get(name));

@@ -14,7 +14,6 @@ use super::inputs::{Input, Inputs};
 use super::reader::Reader;
 use super::record::Maker;
 use super::{DedupeArguments, about, bench, estimate, folder, spans, target};
-use lookalike_files::Format;
 use lookalike_wording::counted;
 
 /// The number of records of each file that are read.
@@ -69,9 +68,9 @@ pub(super) fn refuse(mut problems: Vec<String>) -> Result<(), Failure> {
 fn of_passes(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<String> {
     let mut problems = Vec::new();
     let field = arguments.keep.field().or(arguments.hash_field.as_deref());
-    let text = inputs.files.iter().find(|input| input.format == Format::Text);
+    let text = inputs.files.iter().find(|input| input.format.is_whole());
     if let (Some(field), Some(text)) = (field, text) {
-        problems.push(format!("{}: text files have no field {field:?}", text.shown));
+        problems.push(format!("{}: texts and images have no field {field:?}", text.shown));
     }
     problems
 }
@@ -81,7 +80,7 @@ fn of_passes(arguments: &DedupeArguments, inputs: &Inputs) -> Vec<String> {
 pub(super) fn of_records(files: &[Input], maker: &Maker, skips: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut checked: Vec<Input> = Vec::new();
-    for input in files.iter().filter(|input| !input.path.is_stream() && input.format != Format::Text) {
+    for input in files.iter().filter(|input| !input.path.is_stream() && !input.format.is_whole()) {
         match maker.check_columns(input) {
             Ok(()) => checked.push(input.clone()),
             Err(error) => problems.push(error.message),

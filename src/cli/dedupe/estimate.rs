@@ -131,9 +131,9 @@ impl Estimator<'_> {
             Some(_) => of_archive(files),
             None => bytes as f64,
         };
-        if first.format == Format::Text && first.packing == Packing::None && first.member.is_none() {
+        if first.format.is_whole() && first.packing == Packing::None && first.member.is_none() {
             let texts = if self.maker.gives_texts { output } else { 0.0 };
-            let tokens = output / TOKEN;
+            let tokens = if first.format == Format::Text { output / TOKEN } else { 0.0 };
             return Estimate { documents: 1.0, counted: 1, read: bytes, output, ids: 0.0, texts, tokens };
         }
         let limit = self.time.mul_f64(self.before as f64 / self.all.max(1) as f64);
@@ -218,7 +218,7 @@ impl Estimator<'_> {
 
     /// A mark that occurs about once in each record of a plain file, and how many are outside its bytes.
     fn mark(&self, input: &Input) -> (Finder<'static>, u64) {
-        let field = self.maker.hash_field.as_ref().unwrap_or(&self.maker.text_field);
+        let field = self.maker.content_field().0;
         let is_array = input.format == Format::Jsonl
             && input.path.open().is_ok_and(|mut read| {
                 let mut start = [0; 64];
@@ -406,6 +406,8 @@ mod tests {
             is_annotated: false,
             source_field: None,
             hash_field: None,
+            image_field: None,
+            min_quality: 0,
             hash_form: None,
             is_page: false,
             page: lookalike_text::PageText::Main,
@@ -452,7 +454,7 @@ mod tests {
             ),
         ];
         for path in paths {
-            let inputs = Inputs::of(std::slice::from_ref(&path), None);
+            let inputs = Inputs::of(std::slice::from_ref(&path), None, false);
             for (time, most) in [(Duration::ZERO, 0.02), (Duration::from_mins(10), 0.0001)] {
                 let found = Estimator::of(&inputs.files, &maker(), time).documents / COUNT as f64;
                 assert!((found - 1.0).abs() < most, "{}: {found}", path.display());

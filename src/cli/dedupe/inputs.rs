@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::super::Failure;
 use lookalike_files::{
-    self, Format, Listed, Listing, Member, Original, Packing, Reason, Skipped, Tally, each_file, format_of,
-    is_tar, last_name, shown, unpacked,
+    self, Format, Listed, Listing, Member, Original, Packing, Reason, Skipped, Tally, each_member, format_of,
+    is_archive, last_name, shown, written_as,
 };
 
 /// The most files in archives that are named as passed over; further ones are only counted.
@@ -53,30 +53,32 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// The files of the arguments; with `format`, every file has it.
-    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>) -> Inputs {
-        let takes = |path: &Path| format.is_some() || Format::named(path).is_some() || is_tar(path);
+    /// The files of the arguments; with `format`, every file has it. Of folders and archives, with `images`
+    /// they are read in place of texts.
+    pub(super) fn of(arguments: &[PathBuf], format: Option<Format>, images: bool) -> Inputs {
+        let is_told = |path: &Path| Format::named(path).is_some_and(|format| format.is_for(images));
+        let takes = |path: &Path| format.is_some() || is_told(path) || is_archive(path);
         let mut listing = Listing::with_problems(arguments, &takes);
         let problems = std::mem::take(&mut listing.problems);
         let mut inputs = Inputs { problems, ..Inputs::default() };
-        let mut places: Vec<(&Path, &Path)> =
+        let mut places: Vec<(PathBuf, &Path)> =
             listing.files.iter().map(|listed| (place_of(listed), &*listed.path)).collect();
         places.sort_unstable();
         // Names in a folder follow the name of the folder.
-        for pair in places.windows(2).filter(|pair| pair[1].0.starts_with(pair[0].0)) {
+        for pair in places.windows(2).filter(|pair| pair[1].0.starts_with(&pair[0].0)) {
             inputs.problems.push(format!(
                 "{} and {} would both be written to {}: name a folder above both",
                 shown(pair[0].1),
                 shown(pair[1].1),
-                shown(pair[0].0)
+                shown(&pair[0].0)
             ));
         }
         for listed in &listing.files {
-            let added = if format.is_none() && is_tar(&listed.path) && listed.path.is_stream() {
+            let added = if format.is_none() && is_archive(&listed.path) && listed.path.is_stream() {
                 let path = shown(&listed.path);
                 Err(Failure::new(format!("{path}: an archive is read twice, so it cannot be a pipe")))
-            } else if format.is_none() && is_tar(&listed.path) {
-                inputs.add_archive(listed)
+            } else if format.is_none() && is_archive(&listed.path) {
+                inputs.add_archive(listed, images)
             } else {
                 Input::new(listed, format).map(|input| inputs.files.push(input))
             };
@@ -91,18 +93,16 @@ impl Inputs {
     ///
     /// # Errors
     /// [`Failure`] if the archive cannot be read, or no file in it is read.
-    fn add_archive(&mut self, listed: &Listed) -> Result<(), Failure> {
+    fn add_archive(&mut self, listed: &Listed, images: bool) -> Result<(), Failure> {
         let before = self.files.len();
-        let listing = unpacked(&listed.path, &Arc::default()).and_then(|read| {
-            each_file(read, &mut |member, read| {
-                match read.and_then(|_| format_of(&member.path, None)) {
-                    Ok(format) => self.files.push(Input::of_member(listed, member, format)),
-                    Err(reason) => {
-                        self.passed_over.push((member.shown(&listed.path), reason));
-                    }
+        let listing = each_member(&listed.path, &Arc::default(), &mut |member, read| {
+            match read.and_then(|_| format_of(&member.path, None, images)) {
+                Ok(format) => self.files.push(Input::of_member(listed, member, format)),
+                Err(reason) => {
+                    self.passed_over.push((member.shown(&listed.path), reason));
                 }
-                true
-            })
+            }
+            true
         });
         listing.map_err(|error| {
             Failure::new(format!("{}: the archive cannot be read: {error}", shown(&listed.path)))
@@ -194,7 +194,7 @@ impl Input {
         let (shown, bytes, file) = (shown(&path), listed.bytes, path.state());
         Ok(Input {
             argument: listed.argument.clone(),
-            to: place_of(listed).to_owned(),
+            to: place_of(listed),
             format,
             packing,
             state: State { shown: shown.clone(), bytes, file },
@@ -214,7 +214,7 @@ impl Input {
         let shown = member.shown(&listed.path);
         Input {
             argument: listed.argument.clone(),
-            to: listed.place.clone(),
+            to: place_of(listed),
             format,
             packing: Packing::named(&member.path),
             state: State { shown: shown.clone(), bytes: member.bytes, file: listed.path.state() },
@@ -231,6 +231,6 @@ pub(super) fn unchanged(files: &[Input]) -> Result<(), Failure> {
 }
 
 /// The place of a file in the output.
-fn place_of(listed: &Listed) -> &Path {
-    if lookalike_files::is_input(&listed.path) { Path::new("stdin.jsonl") } else { &listed.place }
+fn place_of(listed: &Listed) -> PathBuf {
+    if lookalike_files::is_input(&listed.path) { "stdin.jsonl".into() } else { written_as(&listed.place) }
 }

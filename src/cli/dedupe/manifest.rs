@@ -56,6 +56,7 @@ pub(super) fn settings(arguments: &DedupeArguments, inputs: &Value, maker: &Make
         "the program": env!("CARGO_PKG_VERSION"), "--profile": maker.profile.id().to_string(),
         "--keep": key, "--text-field": maker.text_field,
         "--hash-field": maker.hash_field, "--hash-format": maker.hash_form.map(|form| form.to_string()),
+        "--image-field": maker.image_field, "--min-quality": maker.min_quality,
         "--html": maker.is_page, "--page": format!("{:?}", maker.page), "--id-field": arguments.read.id_field,
         "--source-field": maker.source_field, "--annotate": maker.is_annotated,
         "--keep-ids": maker.needs_id, "--check": arguments.check.is_some(), INPUTS: inputs,

@@ -169,6 +169,15 @@ struct ReadArguments {
     /// the array a
     #[arg(long, default_value = "text", value_name = "FIELD")]
     text_field: String,
+    /// For profiles of images: field or column with the image, in base64, or as bytes, also in a member
+    /// "bytes" as in data sets of Hugging Face
+    #[arg(long, default_value = "image", value_name = "FIELD")]
+    image_field: String,
+    /// For profiles of images: images in which there is less to see, 0 to 100, are kept and compared with
+    /// nothing; with --hash-field, by the field "quality"
+    #[arg(long, default_value = "50", value_name = "QUALITY",
+          value_parser = clap::value_parser!(u8).range(..=100))]
+    min_quality: u8,
     /// Field or column with the id, which every document must then have; by default "id" if there is one
     #[arg(long, value_name = "FIELD")]
     id_field: Option<String>,
@@ -228,7 +237,10 @@ fn start(mut arguments: DedupeArguments, shards: Option<&Shards>) -> Result<(), 
             profile.id()
         )));
     }
-    if arguments.hash_field.is_none() && !profile.takes_texts() {
+    let images = profile.takes_images();
+    if images && arguments.hash_field.is_none() {
+        arguments.refuse_texts()?;
+    } else if arguments.hash_field.is_none() && !profile.takes_texts() {
         return Err(Failure::new(format!(
             "{} takes only hashes that were made earlier: name their field with --hash-field, or another \
              profile for texts",
@@ -238,8 +250,8 @@ fn start(mut arguments: DedupeArguments, shards: Option<&Shards>) -> Result<(), 
     if arguments.hash_field.is_some() && arguments.keep == Keep::By(KeepRule::Longest) {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }
-    let mut inputs = Inputs::of(&arguments.inputs, arguments.read.format);
-    let mut against = Against::of(&arguments.against, arguments.read.format);
+    let mut inputs = Inputs::of(&arguments.inputs, arguments.read.format, images);
+    let mut against = Against::of(&arguments.against, arguments.read.format, images);
     for files in [&inputs, &against.inputs] {
         files.passed_over().iter().chain(&files.notes).for_each(|note| tell(note));
     }
@@ -286,6 +298,22 @@ impl DedupeArguments {
         targets.chain(self.about.targets()).filter_map(|(option, path)| Some((option, path?))).collect()
     }
 
+    /// Refuses options that need texts, with a profile of images.
+    fn refuse_texts(&self) -> Result<(), Failure> {
+        let options = [
+            ("--keep longest", self.keep == Keep::By(KeepRule::Longest)),
+            ("--check", self.check.is_some()),
+            ("--html", self.read.html),
+            ("--spans", self.spans.spans.is_some()),
+            ("--decontaminate", !self.bench.decontaminate.is_empty()),
+        ];
+        let given = options.into_iter().find_map(|(option, is_given)| is_given.then_some(option));
+        given.or(self.about.needs_texts()).map_or(Ok(()), |option| {
+            let profile = &self.read.profile;
+            Err(Failure::new(format!("{option} needs texts, and the profile {profile} reads images")))
+        })
+    }
+
     /// Whether each record can be decided and written as soon as it is read.
     fn is_streamed(&self) -> bool {
         self.keep == Keep::FIRST && self.clusters == Clusters::Greedy && self.spans.spans.is_none()
@@ -305,6 +333,9 @@ impl Maker {
             source_field: arguments.about.source_field.clone(),
             hash_field: arguments.hash_field.clone(),
             hash_form: arguments.hash_format,
+            image_field: (profile.takes_images() && arguments.hash_field.is_none())
+                .then(|| arguments.read.image_field.clone()),
+            min_quality: if profile.takes_images() { arguments.read.min_quality } else { 0 },
             is_page: arguments.read.html,
             page: arguments.read.page.into(),
             charset: arguments.read.charset,

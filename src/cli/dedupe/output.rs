@@ -21,7 +21,7 @@ use super::replaced::Replacements;
 use crate::cli::at;
 use lookalike_files::columnar::Replaced;
 use lookalike_files::parquet::Added;
-use lookalike_files::{Format, Packing, ascii_in, columnar, wrong};
+use lookalike_files::{Packing, ascii_in, columnar, wrong};
 
 /// The bytes of a zstd frame before compression.
 const FRAME: usize = 4 << 20;
@@ -101,7 +101,7 @@ impl<'a> Outputs<'a> {
             self.archive_of(file)?;
         }
         match self.inputs[file as usize].format {
-            Format::Text => Ok(()),
+            format if format.is_whole() => Ok(()),
             format if format.is_columnar() => self.rows_of(file).map(|_| ()),
             _ => self.sink(file).map(|_| ()),
         }
@@ -272,7 +272,7 @@ impl<W: Write> Sink<W> {
                 self.header(header, self.is_annotated)
             }
             Content::Header(header) => self.header(header, false),
-            Content::Text(bytes) => self.lines(&[bytes]),
+            Content::Text(bytes) | Content::Image(bytes) => self.lines(&[bytes]),
             Content::Record(record) => self.piece(record.bytes(), record.is_whole()),
             Content::Piece(piece) => self.piece(&piece.bytes, piece.is_last),
             Content::Values(_) | Content::Broken(_) => Ok(()),

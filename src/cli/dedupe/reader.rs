@@ -20,7 +20,7 @@ use super::super::Failure;
 use super::inputs::Input;
 use super::record::{Content, Made, Maker, Raw};
 use lookalike_files::{
-    About, Cut, Event, Places, Reading, broken, check_columns, counted, each_file, unpack, unpacked, wrong,
+    About, Cut, Event, Places, Reading, broken, check_columns, counted, each_member, unpack, unpacked, wrong,
 };
 
 /// The approximate number of records and of bytes in a batch. The lines of a block are one batch.
@@ -171,16 +171,14 @@ impl Reader<'_> {
             |input: &Input| input.member.is_some() && input.path == first.path && input.to == first.to;
         let end = *at + self.inputs[*at..].iter().take_while(|input| is_own(input)).count();
         let mut is_wanted = true;
-        let read = unpacked(&first.path, &Arc::default()).and_then(|read| {
-            each_file(read, &mut |member, read| {
-                let input = &self.inputs[*at];
-                if let (true, Ok(read)) = (input.member.as_ref() == Some(member), read) {
-                    let read = unpack(counted(read, &self.passed), input.packing).0;
-                    is_wanted = each(*at as u32, input, Ok(Some(read)));
-                    *at += 1;
-                }
-                is_wanted && *at < end
-            })
+        let read = each_member(&first.path, &Arc::default(), &mut |member, read| {
+            let input = &self.inputs[*at];
+            if let (true, Ok(read)) = (input.member.as_ref() == Some(member), read) {
+                let read = unpack(counted(read, &self.passed), input.packing).0;
+                is_wanted = each(*at as u32, input, Ok(Some(read)));
+                *at += 1;
+            }
+            is_wanted && *at < end
         });
         if is_wanted && *at < end {
             let error = read.err().unwrap_or_else(|| wrong("the archive has changed"));

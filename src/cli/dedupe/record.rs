@@ -7,6 +7,7 @@ use std::sync::Arc;
 use encoding_rs::Encoding;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::images::hashed;
 use super::annotate::check_names;
 use super::bench::{InText, Items};
 use super::reader::BATCH_BYTES;
@@ -14,7 +15,7 @@ use super::remarks::Remarks;
 use super::spool::{Kind, Sizes, Stored};
 use lookalike_corpus::Print;
 use lookalike_dedupe::{Keep, Printer, SKETCH_BYTES};
-use lookalike_files::{About, Fields, How, Reason, Record, Said, Unread, Value, Wants};
+use lookalike_files::{About, Fields, How, QUALITY, Reason, Record, Said, Unread, Value, Wants};
 pub(super) use lookalike_files::{Content, Raw};
 use lookalike_hash::{FormError, Hash, HashError, HashForm, SignatureShape};
 use lookalike_http::ExportHeader;
@@ -44,6 +45,8 @@ struct Document<'a> {
     text: Option<Cow<'a, str>>,
     is_page: bool,
     print: Option<Print>,
+    /// How much there is to see in its image.
+    quality: Option<u8>,
     key: Option<String>,
     source: Option<String>,
     remarks: Remarks,
@@ -65,6 +68,10 @@ pub(super) struct Maker {
     pub(super) hash_field: Option<String>,
     /// The form of these hashes; `None` for all that need no name.
     pub(super) hash_form: Option<HashForm>,
+    /// The field with the image; `None` if texts or hashes are read.
+    pub(super) image_field: Option<String>,
+    /// Images in which there is less to see are compared with nothing.
+    pub(super) min_quality: u8,
     pub(super) is_page: bool,
     /// Which text of pages is compared.
     pub(super) page: PageText,
@@ -133,6 +140,7 @@ impl Maker {
             text: Some(text),
             is_page: self.is_page,
             print: None,
+            quality: None,
             key: None,
             source: None,
             remarks: Remarks::default(),
@@ -143,6 +151,10 @@ impl Maker {
             Said::Fields(fields) if self.is_exported => self.of_exported(&fields).map(Some),
             Said::Fields(fields) => self.of_fields(&fields).map(Some),
             Said::Text(text) => Ok(Some(of(text.text))),
+            Said::Image(image) => {
+                let document = Document { text: None, is_page: false, ..of("".into()) };
+                self.of_image(image, document).map(Some)
+            }
             Said::Capture(record, field, content) => {
                 let key = self.keep.field().map(|name| header(record, name)).transpose()?;
                 let id = Some(record.target().to_owned()).filter(|target| !target.is_empty());
@@ -164,7 +176,10 @@ impl Maker {
         let source =
             source.map(|name| fields.needed(name, "--source-field").map(Value::plain)).transpose()?;
         let (is_page, remarks) = (self.is_page, Remarks::default());
-        let document = Document { id, text: None, is_page, print: None, key, source, remarks };
+        let document = Document { id, text: None, is_page, print: None, quality: None, key, source, remarks };
+        if let Some(name) = &self.image_field {
+            return self.of_image(&fields.image(name, "--image-field")?, document);
+        }
         let Some(name) = &self.hash_field else {
             let text = fields.text(&self.text_field, "--text-field")?;
             return Ok(Document { text: Some(text), ..document });
@@ -175,14 +190,26 @@ impl Maker {
             (Err(_), Ok(number)) => HashForm::read_number(number, self.hash_form),
             _ => return Err(Reason::Value.because(format!("the {} {name:?} is not a hash", fields.what))),
         };
-        Ok(Document { print: Some(self.print(hash)?), ..document })
+        let quality = if self.min_quality > 0 { fields.quality()? } else { None };
+        Ok(Document { print: Some(self.print(hash)?), quality, ..document })
+    }
+
+    /// The document of an image.
+    fn of_image<'a>(&self, image: &[u8], document: Document<'a>) -> Result<Document<'a>, Unread> {
+        if self.image_field.is_none() {
+            return Err(Reason::Image.because("it is an image: --profile pdq compares images"));
+        }
+        let made = hashed(self.profile, image, false).map_err(|why| Reason::Image.because(why))?;
+        let print = Print { hash: made.hash, ..self.sizes.blank() };
+        Ok(Document { print: Some(print), quality: Some(made.quality), ..document })
     }
 
     fn of_exported<'a>(&self, fields: &Fields<'a>) -> Result<Document<'a>, Unread> {
         let value = |name: &str| fields.get(name).map(Value::plain);
         let text = value("text").map(Cow::Owned);
         let (id, remarks) = (value("id"), Remarks::default());
-        let document = Document { id, text, is_page: false, print: None, key: None, source: None, remarks };
+        let (print, quality, key, source) = (None, None, None, None);
+        let document = Document { id, text, is_page: false, print, quality, key, source, remarks };
         if document.text.is_some() {
             return Ok(document);
         }
@@ -236,7 +263,10 @@ impl Maker {
         }
         let key = self.key(document, &text)?;
         if let Some(print) = document.print.clone() {
-            let (kind, digest) = (Kind::Document, print.hash.low());
+            let is_flat = document.quality.is_some_and(|quality| quality < self.min_quality);
+            let kind = if is_flat { Kind::Little } else { Kind::Document };
+            let print = if is_flat { self.sizes.blank() } else { print };
+            let digest = print.hash.low();
             return Ok((Stored { kind, key, digest, remarks, print }, None));
         }
         let (profile, weights) = (self.profile, self.weights.as_deref());
@@ -291,16 +321,19 @@ impl Wants for Maker {
         if self.is_annotated {
             check_names(row.what, row.names())?;
         }
-        let (content, option) = match &self.hash_field {
-            Some(name) => (name, "--hash-field"),
-            None => (&self.text_field, "--text-field"),
-        };
+        let (content, option) = self.content_field();
         let id = Some(&*self.id_field).filter(|id| self.needs_id || row.get(id).is_some());
         let key = self.keep.field().map(|key| (key, "--keep"));
         let source = self.source_field.as_deref().map(|source| (source, "--source-field"));
-        let used = [Some((&**content, option)), id.map(|id| (id, "--id-field")), key, source];
+        let has_quality = self.hash_field.is_some() && self.min_quality > 0 && row.get(QUALITY).is_some();
+        let quality = has_quality.then_some((QUALITY, ""));
+        let used = [Some((content, option)), quality, id.map(|id| (id, "--id-field")), key, source];
         let name = |(name, option): (&str, &str)| row.needed(name, option).map(|_| name.to_owned());
         used.into_iter().flatten().map(name).collect()
+    }
+
+    fn image(&self) -> Option<&str> {
+        self.image_field.as_deref()
     }
 
     fn header(&self, line: &[u8]) -> Option<Result<(), String>> {
@@ -310,6 +343,15 @@ impl Wants for Maker {
 }
 
 impl Maker {
+    /// The field that is compared, and the option that names it.
+    pub(super) fn content_field(&self) -> (&str, &'static str) {
+        match (&self.hash_field, &self.image_field) {
+            (Some(name), _) => (name, "--hash-field"),
+            (None, Some(name)) => (name, "--image-field"),
+            (None, None) => (&self.text_field, "--text-field"),
+        }
+    }
+
     /// Why hashes of an export with this header are not read; `None` if they are.
     fn refuses(&self, header: &ExportHeader) -> Option<String> {
         self.hash_field.as_ref()?;

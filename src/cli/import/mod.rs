@@ -14,6 +14,7 @@
 //! request is not repeated, and the refusal is an error.
 
 mod answers;
+mod pictures;
 mod progress;
 mod queue;
 mod records;
@@ -67,7 +68,7 @@ const PATIENCE: Duration = Duration::from_mins(10);
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
     /// Files, folders and patterns: JSON lines of any fields, JSON arrays, CSV, TSV, text, WARC, WET,
-    /// Parquet, Arrow; .gz, .zst and .tar of them; s3://, gs://, az://, https:// and hf://
+    /// Parquet, Arrow; .gz, .zst, .tar and .zip of them; s3://, gs://, az://, https:// and hf://
     /// addresses; - is standard input. A folder means the files in it with a
     /// known ending, in the order of names
     #[arg(required = true, value_name = "FILE")]
@@ -135,6 +136,7 @@ fn is_temporary(refusal: &Refusal) -> bool {
 }
 
 pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
+    arguments.shape.check()?;
     let target = target(&arguments);
     let source = Source::open(&arguments.files, arguments.shape)?;
     let client = arguments.server.client()?;

@@ -31,6 +31,7 @@ impl Shape {
                 document["id"] = id.as_str().into();
                 Ok(Line { bytes: document.to_string().into_bytes(), id: Some(id), ..Line::default() })
             }
+            Said::Image(image) => self.images.document(image, fitting(name)),
             Said::Capture(record, field, content) => Ok(captured(self, record, field, &content.text)),
         });
         Some(line.map(|line| Line { charset, ..line }))

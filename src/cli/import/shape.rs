@@ -12,7 +12,9 @@ use std::borrow::Cow;
 use clap::{Args, ValueEnum};
 use encoding_rs::Encoding;
 
+use super::super::Failure;
 use super::super::fingerprint::OfPage;
+use super::pictures::Pictures;
 use super::seen::Seen;
 use lookalike_files::{
     Content, Fields, Format, How, Raw, Reason, Unread, Value, Wants, charset, check_characters, members,
@@ -22,7 +24,7 @@ use lookalike_http::{DOCUMENT_MEMBERS, ExportHeader};
 use lookalike_text::CharsetOf;
 
 /// Members of which a document has one.
-const CONTENT: [&str; 5] = ["text", "html", "hash", "signature", "features"];
+const CONTENT: [&str; 6] = ["text", "html", "image", "hash", "signature", "features"];
 /// Members of a document that keep their meaning among fields of others.
 const LIFETIME: [&str; 2] = ["expires_in", "expires_at"];
 
@@ -48,6 +50,8 @@ pub(super) struct Shape {
     /// Profile that made the hashes of --hash-field: they are refused if that of the collection is another
     #[arg(long, value_name = "PROFILE", requires = "hash_field")]
     hash_profile: Option<String>,
+    #[command(flatten)]
+    pub(super) images: Pictures,
     /// Field or column with the id, a text or an integer, which every document must then have; by default
     /// "id" if there is one. The server makes ids for documents without one
     #[arg(long, value_name = "FIELD")]
@@ -136,6 +140,8 @@ struct Text<'a> {
     /// The name of its field.
     name: &'a str,
     json: Cow<'a, str>,
+    /// The thumbnail of an image, in base64.
+    thumbnail: Option<String>,
 }
 
 impl Wants for Shape {
@@ -145,7 +151,11 @@ impl Wants for Shape {
     }
 
     fn columns(&self, row: &Fields<'_>) -> Result<Vec<String>, Unread> {
-        let content = self.content(row)?.name;
+        let content = match self.images.column() {
+            Some(name) => row.needed(name, "--image-field").map(|_| name)?,
+            None => self.content(row)?.name,
+        };
+        let quality = self.images.quality_column(row)?;
         let id = self.id_field.as_deref().unwrap_or("id");
         let named = self.id_field.iter().map(|id| (id, "--id-field"));
         for (name, option) in named.chain(self.listed().iter().map(|name| (name, "--metadata"))) {
@@ -161,6 +171,7 @@ impl Wants for Shape {
         }
         let is_used = |name: &&str| self.takes_all() || [content, id].contains(name);
         let listed = self.listed().iter().chain(&self.id_field).map(String::as_str);
+        let listed = listed.chain(quality);
         let mut used: Vec<String> = Vec::new();
         for name in row.names().filter(is_used).chain([content]).chain(listed) {
             if !used.iter().any(|other| other == name) {
@@ -168,6 +179,10 @@ impl Wants for Shape {
             }
         }
         Ok(used)
+    }
+
+    fn image(&self) -> Option<&str> {
+        self.images.column()
     }
 
     fn header(&self, line: &[u8]) -> Option<Result<(), String>> {
@@ -183,11 +198,12 @@ impl Shape {
     pub(super) fn of_fields(&self, fields: &Fields<'_>, raw: &Raw) -> Result<Line, Unread> {
         let is_document = fields.what == "field"
             && self.content_field().is_none()
+            && !self.images.are_read()
             && !self.html
             && self.id_field.as_ref().is_none_or(|name| name == "id")
             && fields.names().all(|name| DOCUMENT_MEMBERS.contains(&name));
         let adds_page = self.page().is_some() && fields.get("html").is_some() && fields.get("page").is_none();
-        if !is_document || !self.takes_all() || adds_page {
+        if !is_document || !self.takes_all() || adds_page || self.images.are_read() {
             return self.document(fields, is_document);
         }
         for name in ["text", "html"] {
@@ -207,6 +223,11 @@ impl Shape {
             Content::Element(bytes) if own.as_deref() == id.as_deref() => Ok(sent_as_it_is(bytes, id)),
             _ => self.document(fields, is_document),
         }
+    }
+
+    /// Refuses options that do not suit each other.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.images.check(self.hash_field.is_some())
     }
 
     /// The names of `--metadata`.
@@ -265,9 +286,11 @@ impl Shape {
                 document.add(name, &value.json());
             }
         }
-        if let Some(Text { member, json, .. }) = &content {
+        if let Some(Text { member, json, thumbnail, .. }) = &content {
             document.add(member, json);
-            self.hash_profile.iter().for_each(|profile| document.add("profile", &quoted(profile)));
+            thumbnail.iter().for_each(|jpeg| document.add("thumbnail", &quoted(jpeg)));
+            let profile = self.images.profile().or_else(|| self.hash_profile.clone());
+            profile.iter().for_each(|profile| document.add("profile", &quoted(profile)));
         }
         let is_page = match &content {
             Some(content) => content.member == "html",
@@ -299,11 +322,16 @@ impl Shape {
     }
 
     fn content<'a>(&'a self, fields: &Fields<'a>) -> Result<Text<'a>, Unread> {
+        if let Some(name) = self.images.column() {
+            let (hash, thumbnail) = self.images.hash(&fields.image(name, "--image-field")?)?;
+            return Ok(Text { member: "hash", name, json: quoted(&hash).into(), thumbnail });
+        }
         if let Some(name) = &self.hash_field {
+            self.images.check_quality_of(fields)?;
             let value = fields.needed(name, "--hash-field")?;
             // Databases write integers with blanks before them.
             let json = value.string().map_or_else(|_| value.json(), |text| quoted(text.trim()).into());
-            return Ok(Text { member: "hash", name, json });
+            return Ok(Text { member: "hash", name, json, thumbnail: None });
         }
         let is_there = |name: &&str| fields.get(name).is_some_and(|value| !value.is_null());
         let name = match &self.text_field {
@@ -313,7 +341,7 @@ impl Shape {
         let text = fields.text(name, "--text-field")?;
         let is_page = self.html || (self.text_field.is_none() && name == "html");
         let json = fields.get(name).map_or_else(|| quoted(&text).into(), Value::json);
-        Ok(Text { member: if is_page { "html" } else { "text" }, name, json })
+        Ok(Text { member: if is_page { "html" } else { "text" }, name, json, thumbnail: None })
     }
 
     /// The fields of the metadata.
@@ -444,144 +472,4 @@ impl Object {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use lookalike_files::{About, sha256};
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        shape: Shape,
-    }
-
-    fn shape(arguments: &[&str]) -> Shape {
-        Command::try_parse_from([&["test"], arguments].concat())
-            .unwrap_or_else(|error| panic!("{error}"))
-            .shape
-    }
-
-    fn line_of(shape: &Shape, line: &str) -> Result<Line, String> {
-        let raw = Raw::new(0, 1, Content::Line(line.to_owned().into()));
-        let made = shape.line(&raw, &About::default(), "").unwrap();
-        made.map_err(|unread| unread.detail)
-    }
-
-    fn made(arguments: &[&str], line: &str) -> Result<Value, String> {
-        let line = line_of(&shape(arguments), line)?;
-        let value: Value = serde_json::from_slice(&line.bytes).unwrap();
-        assert!(line.id.is_none() || value["id"] == *line.id.as_ref().unwrap());
-        Ok(value)
-    }
-
-    #[test]
-    fn lines_of_known_collections_need_no_options() {
-        let c4 = json!({"text": "t", "timestamp": "2019-04-25T12:57:54Z", "url": "https://e.org/"});
-        let rest = json!({"timestamp": "2019-04-25T12:57:54Z", "url": "https://e.org/"});
-        assert_eq!(made(&[], &c4.to_string()).unwrap(), json!({"text": "t", "metadata": rest}));
-        let dolma = json!({"id": "d", "text": "t", "source": "s", "added": "a", "metadata": {"url": "u"}});
-        let expected = json!({"id": "d", "text": "t", "metadata": {"source": "s", "added": "a", "url": "u"}});
-        assert_eq!(made(&[], &dolma.to_string()).unwrap(), expected);
-        let pile = json!({"text": "t", "meta": {"pile_set_name": "Pile-CC"}});
-        let expected = json!({"text": "t", "metadata": {"meta": {"pile_set_name": "Pile-CC"}}});
-        assert_eq!(made(&[], &pile.to_string()).unwrap(), expected);
-        let page = json!({"id": 7, "html": "<p>t", "lang": "de", "expires_in": "7d"});
-        let expected = json!({"id": "7", "html": "<p>t", "expires_in": "7d", "metadata": {"lang": "de"}});
-        assert_eq!(made(&[], &page.to_string()).unwrap(), expected);
-    }
-
-    #[test]
-    fn the_texts_of_a_path_are_one_document() {
-        let line = r#"{"lang":"en","turns":[{"by":"a","say":"one"},{"by":"b","say":"two"}]}"#;
-        let expected = json!({"text": "one\ntwo", "metadata": {"lang": "en"}});
-        assert_eq!(made(&["--text-field", "turns[].say"], line).unwrap(), expected);
-        let named = made(&["--text-field", "turns[].say", "--metadata", "turns"], line).unwrap();
-        assert_eq!(named["metadata"]["turns"][1]["by"], "b");
-        let error = made(&["--text-field", "turns[].said"], line).unwrap_err();
-        assert!(error.contains("in turns[1], there is no field \"said\"; there are by, say"), "{error}");
-    }
-
-    #[test]
-    fn documents_are_sent_unchanged() {
-        for line in [
-            r#"{"id":"a", "text" : "t", "metadata":{"n":1.50}}"#,
-            r#"{"hash":"00ff","expires_at":"2030-01-01T00:00:00Z"}"#,
-            r#"{"id":"a","features":[["x",1]],"profile":"copies-64"}"#,
-            "",
-        ] {
-            assert_eq!(line_of(&shape(&[]), line).unwrap().bytes, line.as_bytes());
-        }
-        let line = r#"{"id":12345678901234567890123,"hash":"ff","metadata":{"a":1,"b":2}}"#;
-        let expected = json!({"id": "12345678901234567890123", "hash": "ff", "metadata": {"a": 1, "b": 2}});
-        assert_eq!(made(&[], line).unwrap(), expected);
-        assert_eq!(made(&["--metadata", "none"], line).unwrap()["metadata"], Value::Null);
-        assert_eq!(made(&["--metadata", "b,c"], line).unwrap()["metadata"], json!({"b": 2}));
-    }
-
-    #[test]
-    fn fields_are_those_that_the_options_name() {
-        let line = r#"{"doc":{"body":"t","title":"x","key":5},"lang":"de","deep":{"n":1.50,"m":2}}"#;
-        let options = ["--text-field", "doc.body", "--id-field", "doc.key"];
-        let found = line_of(&shape(&options), line).unwrap();
-        let metadata = r#"{"doc":{"title":"x","key":5},"lang":"de","deep":{"n":1.50,"m":2}}"#;
-        let expected = format!(r#"{{"id":"5","text":"t","metadata":{metadata}}}"#);
-        assert_eq!(String::from_utf8(found.bytes).unwrap(), expected);
-        let some = [&options[..], &["--metadata", "lang,deep.n,none.such"]].concat();
-        assert_eq!(made(&some, line).unwrap()["metadata"], json!({"lang": "de", "deep.n": 1.5}));
-        let page = [&options[..], &["--html", "--metadata", "none"]].concat();
-        assert_eq!(made(&page, line).unwrap(), json!({"id": "5", "html": "t"}));
-        let hash = ["--hash-field", "h", "--hash-profile", "p"];
-        assert_eq!(made(&hash, r#"{"h":" -5"}"#).unwrap(), json!({"hash": "-5", "profile": "p"}));
-        assert_eq!(made(&hash, r#"{"h":-5}"#).unwrap(), json!({"hash": -5, "profile": "p"}));
-        let inside = json!({"metadata": {"body": "t", "n": 1}, "m": 2}).to_string();
-        let found = made(&["--text-field", "metadata.body"], &inside).unwrap();
-        assert_eq!(found, json!({"text": "t", "metadata": {"n": 1, "m": 2}}));
-        let none = made(&[], r#"{"id":1,"text":"t","metadata":null}"#).unwrap();
-        assert_eq!(none, json!({"id": "1", "text": "t"}));
-        let long = json!({"text": "t", "url": "u".repeat(300)}).to_string();
-        let id = made(&["--id-field", "url"], &long).unwrap()["id"].clone();
-        assert_eq!(id, format!("sha256-{}", sha256("u".repeat(300).as_bytes())));
-    }
-
-    #[test]
-    fn listed_metadata_that_no_line_has_is_named() {
-        let shape = shape(&["--metadata", "lang,topic,meta.url"]);
-        assert_eq!(shape.missing_metadata(), None, "no line was read");
-        for line in [r#"{"text":"t","lang":"de","topics":["a"]}"#, r#"{"text":"t","url":"u","id":1}"#] {
-            line_of(&shape, line).unwrap();
-        }
-        let expected = "no line has the fields topic, meta.url, which --metadata names; there are lang, \
-                        topics, url";
-        assert_eq!(shape.missing_metadata().as_deref(), Some(expected));
-        line_of(&shape, r#"{"text":"t","topic":1,"meta":{"url":"u"}}"#).unwrap();
-        assert_eq!(shape.missing_metadata(), None);
-    }
-
-    #[test]
-    fn what_makes_no_document_is_refused_with_a_remedy() {
-        for (options, line, expected) in [
-            (
-                &[][..],
-                r#"{"url":"u","content":"t"}"#,
-                "no field \"text\"; there are url, content; --text-field",
-            ),
-            (&[], r#"{"text":null,"url":"u"}"#, "there is no value in the field \"text\""),
-            (&[], r#"{"id":1,"text":"t","metadata":7}"#, "the field \"metadata\" is no object"),
-            (&[], r#"{"text":["t"],"url":"u"}"#, "the field \"text\" is not a string; --text-field"),
-            (&[], r#"{"text":7}"#, "the field \"text\" is not a string; --text-field"),
-            (&[], "oops", "oops is not JSON (column 1)"),
-            (&[], "[1]", "a JSON array in place of an object"),
-            (&[], r#"{"id":1.5,"text":"t"}"#, "is 1.5; an id is a text or an integer"),
-            (&[], r#"{"id":true,"text":"t","x":1}"#, "is true; an id is a text or an integer"),
-            (&["--id-field", "id"], r#"{"text":"t"}"#, "no field \"id\"; there are text"),
-            (&["--id-field", "key"], r#"{"id":"a","text":"t"}"#, "no field \"key\"; there are id, text"),
-            (&[], r#"{"text":"t","lang":"de","metadata":{"lang":"en"}}"#, "--metadata none leaves all out"),
-            (&["--hash-field", "h"], r#"{"text":"t"}"#, "--hash-field names another one"),
-        ] {
-            let why = made(options, line).unwrap_err();
-            assert!(why.contains(expected), "{line}: {why}");
-        }
-    }
-}
+mod tests;

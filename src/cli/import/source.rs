@@ -4,6 +4,7 @@
 //! becomes no line is an empty one, which the server ignores, so that a long archive of images does not look
 //! stalled. A file that cannot be read to its end does not affect the others.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +14,14 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use tokio::sync::mpsc;
 
+use super::super::images::in_order;
 use super::super::{Failure, tell};
 use super::progress::is_progress;
 use super::queue::{Item, Queue, What};
 use super::shape::{Line, Shape};
 use lookalike_files::{
-    Cut, Event, Format, Listed, Listing, Original, Packing, Reason, Unread, broken, each_file, format_of,
-    is_input, is_tar, local_name, opened, shown, unpack, unpacked,
+    About, Cut, Event, Format, Listed, Listing, Original, Packing, Raw, Reason, Unread, broken, each_member,
+    format_of, is_archive, is_input, local_name, opened, shown, unpack,
 };
 use lookalike_http::ExportHeader;
 
@@ -30,6 +32,9 @@ const END: &[u8] = br#"{"export":null}"#;
 /// How long a smaller piece is held back. A skipped record is one byte, so a gigabyte of images in an archive
 /// would make the client look stalled to the server.
 const HELD: Duration = Duration::from_secs(5);
+/// Images that are read ahead for each thread, and the bytes of all of them.
+const IMAGES: usize = 8;
+const IMAGE_BYTES: usize = 64 << 20;
 
 /// Whole lines, and the number of all lines up to their end.
 pub(super) struct Piece {
@@ -46,6 +51,8 @@ pub(super) struct Source {
     pub(super) bytes: u64,
     /// Whether standard input is among the files: it can be read only once.
     pub(super) is_piped: bool,
+    /// The threads that make hashes of images; 1 for texts, which the server reads.
+    threads: usize,
     /// Bytes read from the files so far, before decompression.
     passed: Arc<AtomicU64>,
     /// The records that were read and are not answered yet.
@@ -59,7 +66,8 @@ impl Source {
     /// [`Failure`] for the first that cannot.
     pub(super) fn open(arguments: &[PathBuf], shape: Shape) -> Result<Source, Failure> {
         let takes = |path: &Path| {
-            let is_known = shape.format.is_some() || Format::named(path).is_some() || is_tar(path);
+            let is_told = Format::named(path).is_some_and(|format| format.is_for(shape.images.are_read()));
+            let is_known = shape.format.is_some() || is_told || is_archive(path);
             is_known && !is_progress(path)
         };
         let listing = Listing::of(arguments, &takes)?;
@@ -67,8 +75,9 @@ impl Source {
         let files = listing.files;
         let bytes = files.iter().map(|file| file.bytes).sum();
         let is_piped = files.iter().any(|file| is_input(&file.path));
+        let threads = shape.images.threads();
         let (files, shape, passed) = (files.into(), Arc::new(shape), Arc::default());
-        Ok(Source { files, shape, bytes, is_piped, passed, queue: Queue::default() })
+        Ok(Source { files, shape, bytes, is_piped, threads, passed, queue: Queue::default() })
     }
 
     /// The first file, or a name here for the first object; `None` if it is standard input.
@@ -98,8 +107,11 @@ impl Source {
             piece: Vec::with_capacity(2 * PIECE),
             since: Instant::now(),
             headers: Headers::default(),
+            waiting: Vec::new(),
+            bytes: 0,
         };
-        if self.files.iter().all(|file| sending.file(&file.path)) && !sending.piece.is_empty() {
+        let is_wanted = self.files.iter().all(|file| sending.file(&file.path)) && sending.pass_on();
+        if is_wanted && !sending.piece.is_empty() {
             sending.send_piece();
         }
     }
@@ -117,13 +129,33 @@ struct Sending<'s> {
     piece: Vec<u8>,
     since: Instant,
     headers: Headers,
+    /// What was read, and is not passed on yet.
+    waiting: Vec<Waiting>,
+    /// The bytes of it.
+    bytes: usize,
+}
+
+/// What was read.
+enum Waiting {
+    /// The beginning of a file.
+    NextFile,
+    /// A record of a file of this name.
+    Record(Arc<str>, Raw, Arc<About>),
+    /// A line of a file of this name, or why there is none.
+    Found(Arc<str>, u64, Result<Line, Unread>),
+}
+
+impl Waiting {
+    fn bytes(&self) -> usize {
+        if let Waiting::Record(_, raw, _) = self { raw.content.len() } else { 0 }
+    }
 }
 
 impl Sending<'_> {
     /// Sends the records of a file, or of all files in an archive. Returns whether the receiver is there.
     fn file(&mut self, path: &Original) -> bool {
         let (source, shown) = (self.source, shown(path));
-        if is_tar(path) {
+        if is_archive(path) {
             return self.archive(path, &shown);
         }
         let format = Format::of_file(path, source.shape.format);
@@ -137,28 +169,26 @@ impl Sending<'_> {
     fn archive(&mut self, path: &Original, own: &str) -> bool {
         let source = self.source;
         let mut is_wanted = true;
-        let read = unpacked(path, &source.passed).and_then(|read| {
-            each_file(read, &mut |member, read| {
-                let shown = member.shown(path);
-                is_wanted = match (format_of(&member.path, source.shape.format), read) {
-                    (Err(skipped), _) | (_, Err(skipped)) => {
-                        self.headers.next_file();
-                        self.found(&shown.into(), 1, Err(skipped.into()))
-                    }
-                    (Ok(format), Ok(read)) => {
-                        let read = unpack(read, Packing::named(&member.path));
-                        self.records(&shown, format, |cut| cut.records(read))
-                    }
-                };
-                is_wanted
-            })
+        let read = each_member(path, &source.passed, &mut |member, read| {
+            let shown = member.shown(path);
+            let format = format_of(&member.path, source.shape.format, source.shape.images.are_read());
+            is_wanted = match (format, read) {
+                (Err(skipped), _) | (_, Err(skipped)) => {
+                    self.take(Waiting::NextFile) && self.found(&shown.into(), 1, Err(skipped.into()))
+                }
+                (Ok(format), Ok(read)) => {
+                    let read = unpack(read, Packing::named(&member.path));
+                    self.records(&shown, format, |cut| cut.records(read))
+                }
+            };
+            is_wanted
         });
         if let Err(error) = read
             && is_wanted
         {
             let why = format!("the archive cannot be read further: {error}; what came before is sent");
-            self.headers.next_file();
-            is_wanted = self.found(&own.into(), 1, Err(Reason::Cut.because(why)));
+            is_wanted =
+                self.take(Waiting::NextFile) && self.found(&own.into(), 1, Err(Reason::Cut.because(why)));
         }
         is_wanted
     }
@@ -173,15 +203,15 @@ impl Sending<'_> {
         format: Format,
         read: impl FnOnce(&mut Cut<'_>) -> io::Result<()>,
     ) -> bool {
-        self.headers.next_file();
+        if !self.take(Waiting::NextFile) {
+            return false;
+        }
         let source = self.source;
         let (name, wants): (Arc<str>, &Shape) = (file.into(), &source.shape);
         let (mut line, mut is_wanted) = (0, true);
         let mut each = |event: Event| {
-            if let Event::Record(raw, about) = event
-                && let Some(found) = wants.line(&raw, about, file)
-            {
-                is_wanted = self.found(&name, raw.line, found);
+            if let Event::Record(raw, about) = event {
+                is_wanted = self.take(Waiting::Record(Arc::clone(&name), raw, Arc::clone(about)));
             }
             is_wanted
         };
@@ -196,13 +226,59 @@ impl Sending<'_> {
         is_wanted
     }
 
-    /// Takes the next record. Returns whether the receiver is there.
+    /// Takes a line, or why there is none. Returns whether the receiver is there.
     fn found(&mut self, file: &Arc<str>, line: u64, found: Result<Line, Unread>) -> bool {
+        self.take(Waiting::Found(Arc::clone(file), line, found))
+    }
+
+    /// Takes what comes next. Images wait until there are some for each thread.
+    fn take(&mut self, next: Waiting) -> bool {
+        self.bytes += next.bytes();
+        self.waiting.push(next);
+        let (threads, is_held) = (self.source.threads, self.since.elapsed() >= HELD);
+        let is_full = self.waiting.len() >= IMAGES * threads || self.bytes >= IMAGE_BYTES;
+        !(threads == 1 || is_full || is_held) || self.pass_on()
+    }
+
+    /// Makes the lines of what waits, on all threads, and passes them on in order.
+    fn pass_on(&mut self) -> bool {
+        self.bytes = 0;
+        let waiting = std::mem::take(&mut self.waiting);
+        let shape = &self.source.shape;
+        let make = |one: &Waiting| match one {
+            Waiting::Record(file, raw, about) => shape.line(raw, about, file),
+            _ => None,
+        };
+        let mut is_wanted = true;
+        let mut lines = Vec::with_capacity(waiting.len());
+        let Ok(()) = in_order(&waiting, self.source.threads, make, |_, made| {
+            lines.push(made);
+            Ok::<_, Infallible>(())
+        });
+        let mut lines = lines.into_iter();
+        for one in waiting {
+            let made = lines.next().flatten();
+            match one {
+                Waiting::NextFile => self.headers.next_file(),
+                Waiting::Found(file, line, found) => self.line(&file, line, found),
+                Waiting::Record(file, raw, _) => {
+                    let Some(made) = made else { continue };
+                    self.line(&file, raw.line, made);
+                }
+            }
+            let is_full = self.piece.len() >= PIECE;
+            let is_held = !self.piece.is_empty() && self.since.elapsed() >= HELD;
+            is_wanted = !(is_full || is_held) || self.send_piece();
+            if !is_wanted {
+                break;
+            }
+        }
+        is_wanted
+    }
+
+    fn line(&mut self, file: &Arc<str>, line: u64, found: Result<Line, Unread>) {
         self.number += 1;
         self.record(file, line, found);
-        let is_full = self.piece.len() >= PIECE;
-        let is_held = !self.piece.is_empty() && self.since.elapsed() >= HELD;
-        !(is_full || is_held) || self.send_piece()
     }
 
     fn record(&mut self, file: &Arc<str>, line: u64, found: Result<Line, Unread>) {

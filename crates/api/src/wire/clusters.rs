@@ -11,9 +11,6 @@ use lookalike_service::{ClusterFound, ClusterList, ClusterOrder, Placement, Want
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DocumentCluster)]
 pub struct PlacementOut {
-    /// The number of the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<u64>,
     /// The document that represents the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Id>)]
@@ -29,11 +26,8 @@ pub struct PlacementOut {
 impl From<Placement> for PlacementOut {
     fn from(placement: Placement) -> PlacementOut {
         match placement {
-            Placement::Pending => {
-                PlacementOut { id: None, representative: None, distance: None, pending: true }
-            }
-            Placement::In { cluster, representative, distance } => PlacementOut {
-                id: Some(cluster),
+            Placement::Pending => PlacementOut { representative: None, distance: None, pending: true },
+            Placement::In { representative, distance } => PlacementOut {
                 representative: Some(Id(representative)),
                 distance: Some(distance),
                 pending: false,
@@ -48,7 +42,7 @@ impl From<Placement> for PlacementOut {
 pub enum ClusterOrderIn {
     /// The largest first.
     Size,
-    /// The newest first.
+    /// Those whose representatives arrived last first.
     Newest,
 }
 
@@ -117,8 +111,6 @@ pub struct ClustersListOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ClusterLine)]
 pub(super) struct ClusterLineOut {
-    /// Its number.
-    id: u64,
     /// The document that represents it.
     #[schema(value_type = Id)]
     representative: Id,
@@ -129,7 +121,6 @@ pub(super) struct ClusterLineOut {
 impl From<ClusterList> for ClustersListOut {
     fn from(list: ClusterList) -> ClustersListOut {
         let line = |cluster: lookalike_service::FoundCluster| ClusterLineOut {
-            id: cluster.number,
             representative: Id(cluster.representative),
             size: cluster.size,
         };
@@ -146,8 +137,6 @@ impl From<ClusterList> for ClustersListOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Cluster)]
 pub struct ClusterOut {
-    /// Its number.
-    id: u64,
     /// The document that represents it.
     #[schema(value_type = Id)]
     representative: Id,
@@ -181,7 +170,6 @@ impl From<ClusterFound> for ClusterOut {
             distance: member.distance,
         };
         ClusterOut {
-            id: found.cluster.number,
             representative: Id(found.cluster.representative),
             size: found.cluster.size,
             pending: found.is_pending,

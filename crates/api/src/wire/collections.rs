@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use super::hashes::{HashFormat, HashOut};
 use super::values::{Bits, ExpiresIn, Timestamp, present};
-use lookalike_hash::{ClusterRule, Hash, KeepRule, SignatureShape};
+use lookalike_hash::{ClusterRule, Hash, KeepRule, SignatureShape, SketchCheck};
 use lookalike_service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
-use lookalike_service::{DEFAULT_SKETCH, SettingsChange, WantedCollection};
+use lookalike_service::{DEFAULT_SKETCH, SettingsChange, WantedCollection, keeps_texts, keeps_thumbnails};
 
 const _: () = assert!(DEFAULT_SKETCH == 32, "the contract says so");
 
@@ -30,6 +30,8 @@ pub struct CollectionIn {
     threshold: Option<f64>,
     /// Whether the texts of documents are stored.
     keep_text: Option<bool>,
+    /// Whether a thumbnail of each image is stored, a JPEG of at most 4 KB, for profiles of images.
+    keep_thumbnail: Option<bool>,
     /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none. `min_similarity` and
     /// `POST /compare` use sketches in place of stored texts. Default: 32, and none if the profile makes
     /// signatures or takes hashes. Only `POST /reindex` of the collection changes it later.
@@ -54,6 +56,7 @@ impl From<CollectionIn> for WantedCollection {
     fn from(wanted: CollectionIn) -> WantedCollection {
         WantedCollection {
             profile: wanted.profile,
+            keep_thumbnail: wanted.keep_thumbnail,
             settings: SettingsChange {
                 k: wanted.k.map(|k| k.0),
                 threshold: wanted.threshold,
@@ -68,7 +71,7 @@ impl From<CollectionIn> for WantedCollection {
     }
 }
 
-/// How documents form clusters: each is a representative unless one that ranks before it is within k;
+/// How documents form clusters: each is a representative unless one that ranks before it is its duplicate;
 /// otherwise it belongs to the nearest of these.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -79,7 +82,8 @@ pub struct ClustersIn {
     /// object `a`. Among equals the order of arrival decides.
     #[schema(example = "first", value_type = String)]
     pub keep: KeepRule,
-    /// The largest distance between a document and its representative. Default: k of the collection.
+    /// The largest distance between a document and its representative. Default: a document belongs to those
+    /// of which `on_duplicate` without `k` takes it for a duplicate.
     pub k: Option<Bits>,
 }
 
@@ -90,13 +94,28 @@ pub(super) struct ClustersOut {
     /// Which documents rank first.
     #[schema(example = "first", value_type = String)]
     keep: KeepRule,
+    /// The largest distance between a document and its representative. With `check`, only of documents
+    /// without a sketch.
+    k: u32,
+    /// What decides about documents with sketches, if it is not `k`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<CheckOut>,
+}
+
+/// A check of documents by their sketches.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ClusterCheck)]
+pub(super) struct CheckOut {
     /// The largest distance between a document and its representative.
     k: u32,
+    /// Their least similarity, 0 to 1.
+    similarity: f64,
 }
 
 impl From<ClusterRule> for ClustersOut {
     fn from(rule: ClusterRule) -> ClustersOut {
-        ClustersOut { keep: rule.keep, k: rule.k }
+        let check = rule.check.map(|SketchCheck { k, similarity }| CheckOut { k, similarity });
+        ClustersOut { keep: rule.keep, k: rule.k, check }
     }
 }
 
@@ -122,6 +141,9 @@ pub struct CollectionOut {
     signatures: Option<SignaturesOut>,
     /// Whether the texts of documents are stored.
     keep_text: bool,
+    /// Whether a thumbnail of each image is stored, if its profile takes images.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    keep_thumbnail: Option<bool>,
     /// The bytes of the sketch that is stored with each document, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     sketch_bytes: Option<u16>,
@@ -152,6 +174,7 @@ pub struct CollectionOut {
 
 impl From<CollectionInfo> for CollectionOut {
     fn from(info: CollectionInfo) -> CollectionOut {
+        let (keeps_texts, keep_thumbnail) = (keeps_texts(&info.settings), keeps_thumbnails(&info.settings));
         CollectionOut {
             name: info.name.to_string(),
             profile: info.settings.profile,
@@ -166,7 +189,8 @@ impl From<CollectionInfo> for CollectionOut {
             passages: info.settings.boilerplate.is_some(),
             boilerplate_documents: info.settings.boilerplate,
             clusters: info.settings.clusters.map(ClustersOut::from),
-            keep_text: info.settings.keep_text,
+            keep_text: keeps_texts,
+            keep_thumbnail,
             expires_in: info.settings.expires_in,
             created_at: Timestamp(info.created_ms),
             documents: info.documents,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::content::{PageIn, check_size, page};
+use super::content::{ImageIn, PageIn, check_size, page};
 use super::hashes::{HashFormat, HashIn, HashOut};
 use super::similar::subject;
 use super::values::{Id, SignatureHex, StatusOut};
@@ -37,7 +37,7 @@ pub struct CompareIn {
     pub whole_diff: bool,
 }
 
-/// One side: exactly one of text, html, id, hash and signature.
+/// One side: exactly one of text, html, image, id, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ComparedSide)]
@@ -48,6 +48,9 @@ pub(super) struct SideIn {
     html: Option<String>,
     /// Which text of the page is used. Default: `main`.
     page: Option<PageIn>,
+    /// The bytes of a JPEG, PNG, WebP or GIF file in base64, for profiles of images.
+    #[schema(value_type = Option<String>, content_encoding = "base64")]
+    image: Option<ImageIn>,
     /// The id of a stored document.
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
@@ -68,7 +71,7 @@ impl CompareIn {
         let side = |side: SideIn, at: &str| -> Result<AskedSide, Problem> {
             let hash = side.hash.map(|hash| hash.read(form)).transpose();
             let by = page(side.html, side.page)
-                .and_then(|html| subject(side.id, side.text, html, hash?, side.signature))
+                .and_then(|html| subject(side.id, side.text, html, hash?, side.signature, side.image))
                 .map_err(|problem| problem.within(at))?;
             if let By::Content(content) = &by {
                 check_size(at, content, limits)?;
@@ -137,6 +140,8 @@ pub(super) enum ComparedOut {
     Signatures,
     /// Two sketches of texts, besides their hashes.
     Sketches,
+    /// Two images.
+    Images,
     /// Two hashes alone.
     Hashes,
 }
@@ -147,6 +152,7 @@ impl From<Compared> for ComparedOut {
             Compared::Texts => ComparedOut::Texts,
             Compared::Signatures => ComparedOut::Signatures,
             Compared::Sketches => ComparedOut::Sketches,
+            Compared::Images => ComparedOut::Images,
             Compared::Hashes => ComparedOut::Hashes,
         }
     }
@@ -230,13 +236,17 @@ pub(super) struct SideOut {
     /// The probability that a copy of its text with one changed word is within k, if its text is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<f64>,
+    /// How much there is to see in its image, 0 to 100. Below 50 unlike images have near hashes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quality: Option<u8>,
 }
 
 /// A bit that differs.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DifferingBit)]
 pub(super) struct BitOut {
-    /// Its number; the least significant bit is 0.
+    /// Its number; the least significant bit is 0. Of PDQ, bit 16 u + v is the sign of the frequency u + 1
+    /// down and v + 1 across.
     bit: u32,
     /// The sums of its votes on both sides. Above 0 the bit is 1, below 0 it is 0; at 0 the profile's rule
     /// for ties decides. A small sum depends on few features.
@@ -354,6 +364,7 @@ impl SideOut {
             features: made.map(|made| made.features),
             status: made.map(|made| made.status.into()),
             sensitivity: made.map(|made| made.moved.within(k)),
+            quality: side.quality,
         }
     }
 }

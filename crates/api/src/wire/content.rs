@@ -1,13 +1,32 @@
-//! The content of a document, a query or a side of a comparison on the wire: one of text, html, hash and
-//! signature.
+//! The content of a document, a query or a side of a comparison on the wire: one of text, html, image, hash
+//! and signature.
 
-use serde::{Deserialize, Serialize};
+use axum::body::Bytes;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::values::SignatureHex;
 use crate::error::{Code, Problem};
 use lookalike_hash::Hash;
 use lookalike_service::{Content, Limits, PageText};
+
+/// The bytes of an image file, on the wire in base64.
+#[derive(Clone, Debug)]
+pub struct ImageIn(pub Bytes);
+
+impl<'de> Deserialize<'de> for ImageIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ImageIn, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        // A URL of data, as browsers make it.
+        let digits = text.split_once(";base64,").map_or(&*text, |(_, digits)| digits);
+        let bytes = BASE64_STANDARD.decode(digits);
+        bytes.map(|bytes| ImageIn(bytes.into())).map_err(|error| {
+            serde::de::Error::custom(format!("image takes the bytes of a file in base64: {error}"))
+        })
+    }
+}
 
 /// Which text of an HTML page is used.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
@@ -63,15 +82,17 @@ pub(super) fn one_content(
     html: Option<(String, PageText)>,
     hash: Option<Hash>,
     signature: Option<SignatureHex>,
+    image: Option<ImageIn>,
 ) -> Result<Content, Problem> {
-    match (text, html, hash, signature) {
-        (Some(text), None, None, None) => Ok(Content::Text(text)),
-        (None, Some((html, which)), None, None) => Ok(Content::Html(html, which)),
-        (None, None, Some(hash), None) => Ok(Content::Hash(hash)),
-        (None, None, None, Some(signature)) => Ok(Content::Signature(signature.0)),
+    match (text, html, hash, signature, image) {
+        (Some(text), None, None, None, None) => Ok(Content::Text(text)),
+        (None, Some((html, which)), None, None, None) => Ok(Content::Html(html, which)),
+        (None, None, Some(hash), None, None) => Ok(Content::Hash(hash)),
+        (None, None, None, Some(signature), None) => Ok(Content::Signature(signature.0)),
+        (None, None, None, None, Some(image)) => Ok(Content::Image(image.0)),
         _ => Err(Problem::new(
             Code::InvalidField,
-            "exactly one of text, html, hash and signature is needed, or features of a document",
+            "exactly one of text, html, image, hash and signature is needed, or features of a document",
         )),
     }
 }

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::clusters::PlacementOut;
-use super::content::{PageIn, check_size, one_content, page};
+use super::content::{ImageIn, PageIn, check_size, one_content, page};
 use super::exported::ExportedIn;
 use super::features::FeatureIn;
 use super::few::Few;
@@ -19,21 +18,23 @@ use super::values::{
 use crate::error::{Body, Code, Problem};
 use lookalike_hash::DocumentId;
 use lookalike_service::{
-    Added, Content, Expires, Limits, Match, Neighbours, Offered, Outcome, Patch, Placement, status,
+    Added, Content, Expires, Limits, Match, Neighbours, Offered, Outcome, Placement, status,
 };
 
 /// The members of a document to store, in the order of the contract.
-pub const DOCUMENT_MEMBERS: [&str; 15] = [
+pub const DOCUMENT_MEMBERS: [&str; 17] = [
     "id",
     "text",
     "html",
     "page",
+    "image",
     "hash",
     "signature",
     "features",
     "profile",
     "characters",
     "sketch",
+    "thumbnail",
     "metadata",
     "expires_in",
     "expires_at",
@@ -41,7 +42,7 @@ pub const DOCUMENT_MEMBERS: [&str; 15] = [
     "exported",
 ];
 
-/// A document to store: exactly one of text, html, hash, signature and features.
+/// A document to store: exactly one of text, html, image, hash, signature and features.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDocument)]
@@ -55,6 +56,9 @@ pub struct DocumentIn {
     html: Option<String>,
     /// Which text of the page is used. Default: `main`.
     page: Option<PageIn>,
+    /// The bytes of a JPEG, PNG, WebP or GIF file in base64, for profiles of images.
+    #[schema(value_type = Option<String>, content_encoding = "base64")]
+    pub image: Option<ImageIn>,
     /// Its hash, computed elsewhere with the profile of the collection.
     #[schema(value_type = Option<HashIn>)]
     hash: Option<HashIn>,
@@ -77,6 +81,10 @@ pub struct DocumentIn {
     /// header of an export. An export has this field.
     #[schema(value_type = Option<SketchHex>)]
     sketch: Option<SketchHex>,
+    /// The thumbnail of its image, if its hash is sent in place of the image: a JPEG of at most 4 KB, in
+    /// base64. It is stored if the collection keeps thumbnails. An export has this field.
+    #[schema(value_type = Option<String>, content_encoding = "base64")]
+    thumbnail: Option<ImageIn>,
     /// A JSON object that is returned with it, at most 16 KiB.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
@@ -101,23 +109,34 @@ impl DocumentIn {
     pub fn offered(self, form: Option<HashFormat>, limits: &Limits) -> Result<Offered, Problem> {
         let html = page(self.html, self.page)?;
         let hash = self.hash.map(|hash| hash.read(form)).transpose()?;
-        let has_other = self.text.is_some() || html.is_some() || hash.is_some() || self.signature.is_some();
+        let has_other = self.text.is_some()
+            || html.is_some()
+            || self.image.is_some()
+            || hash.is_some()
+            || self.signature.is_some();
         let content = match self.features {
-            None => one_content(self.text, html, hash, self.signature)?,
+            None => one_content(self.text, html, hash, self.signature, self.image)?,
             Some(features) if !has_other => Content::Features(features.given()),
             Some(_) => {
-                let detail = "exactly one of text, html, hash, signature and features is needed";
+                let detail = "exactly one of text, html, image, hash, signature and features is needed";
                 return Err(Problem::new(Code::InvalidField, detail));
             }
         };
         check_size("the document", &content, limits)?;
-        if self.characters.is_some() && matches!(content, Content::Text(_) | Content::Html(..)) {
+        if self.characters.is_some()
+            && matches!(content, Content::Text(_) | Content::Html(..) | Content::Image(_))
+        {
             let detail = "characters is for a document without its text, which is counted; leave it out";
             return Err(Problem::field(Code::InvalidField, "/characters", detail));
         }
         if self.sketch.is_some() && !matches!(content, Content::Hash(_)) {
             let detail = "sketch is for a document with a hash in place of its text; leave it out";
             return Err(Problem::field(Code::InvalidField, "/sketch", detail));
+        }
+        if self.thumbnail.is_some() && (!matches!(content, Content::Hash(_)) || self.sketch.is_some()) {
+            let detail = "thumbnail is for a document with a hash in place of its image, without a sketch; \
+                          leave it out";
+            return Err(Problem::field(Code::InvalidField, "/thumbnail", detail));
         }
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
@@ -132,11 +151,21 @@ impl DocumentIn {
         };
         let (profile, characters) = (self.profile.map(Arc::from), self.characters);
         let metadata = self.metadata.map(Metadata::into_string);
-        let sketch = self.sketch.map(|sketch| sketch.0);
-        let place = self.arrival.map(|arrival| arrival.0);
+        let (sketch, place) = (self.sketch.map(|sketch| sketch.0), self.arrival.map(|arrival| arrival.0));
         let exported = self.exported.map(ExportedIn::exported).transpose()?;
-        let is_keyed = false;
-        Ok(Offered { id, content, profile, characters, sketch, metadata, expires, place, exported, is_keyed })
+        Ok(Offered {
+            id,
+            content,
+            profile,
+            characters,
+            sketch,
+            thumbnail: self.thumbnail.map(|image| image.0),
+            metadata,
+            expires,
+            place,
+            exported,
+            is_keyed: false,
+        })
     }
 
     /// The document of a route with the id in the path.
@@ -153,55 +182,6 @@ impl DocumentIn {
         }
         offered.id = Some(id.clone());
         Ok(offered)
-    }
-}
-
-/// The change of a document.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DocumentChange)]
-pub struct PatchIn {
-    /// The changes of its metadata by the rules of JSON merge patch (RFC 7396): members that are named
-    /// replace those that are stored, objects are merged, and `null` removes a member, or all metadata.
-    #[serde(default, deserialize_with = "raw")]
-    #[schema(value_type = Option<Metadata>, example = json!({"source": "web", "draft": null}))]
-    metadata: Option<Box<RawValue>>,
-    /// Its lifetime from now on; `null` for no expiry.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<ExpiresIn>)]
-    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
-    expires_in: Option<Option<ExpiresIn>>,
-    /// When it expires, in place of `expires_in`; `null` for no expiry.
-    #[serde(default, deserialize_with = "present")]
-    #[schema(value_type = Option<Timestamp>, example = "2100-01-01T00:00:00Z")]
-    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
-    expires_at: Option<Option<Timestamp>>,
-}
-
-/// Reads a value that is present, also `null`.
-fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
-    Box::<RawValue>::deserialize(deserializer).map(Some)
-}
-
-impl PatchIn {
-    /// Converts it for the service.
-    pub fn patch(self) -> Result<Patch, Problem> {
-        let expires = match (self.expires_in, self.expires_at) {
-            (Some(_), Some(_)) => {
-                let detail = "expires_in and expires_at both set when the document expires; leave one out";
-                return Err(Problem::field(Code::InvalidField, "/expires_at", detail));
-            }
-            (Some(Some(span)), None) => Some(Expires::In(span.0)),
-            (None, Some(Some(at))) => Some(Expires::At(at.0)),
-            (Some(None), None) | (None, Some(None)) => Some(Expires::Never),
-            (None, None) => None,
-        };
-        if self.metadata.is_none() && expires.is_none() {
-            let detail = "there is nothing to change: name metadata, expires_in or expires_at. PUT replaces \
-                          a text, a hash or features";
-            return Err(Problem::new(Code::InvalidField, detail));
-        }
-        Ok(Patch { metadata: self.metadata, expires })
     }
 }
 
@@ -352,6 +332,10 @@ pub struct DocumentOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
+    /// When it is deleted, if that is planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    deletion_at: Option<Timestamp>,
     /// Its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
@@ -382,7 +366,8 @@ impl DocumentOut {
             features: row.features,
             status,
             written_at: Timestamp(row.written_ms),
-            expires_at: row.expires_ms.map(Timestamp),
+            expires_at: row.lifetime.end_ms().map(Timestamp),
+            deletion_at: row.lifetime.deletion_ms().map(Timestamp),
             metadata: row.metadata.and_then(Metadata::stored),
             text: row.text,
             cluster: cluster.map(PlacementOut::from),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
@@ -10,7 +11,7 @@ use super::exported::ExportedIn;
 use super::filter::FilterParam;
 use super::hashes::{HashFormat, HashOut};
 use super::values::{Arrival, Id, Metadata, SignatureHex, SketchHex, Timestamp};
-use lookalike_service::{CollectionInfo, CollectionSettings, Exported, Filter};
+use lookalike_service::{CollectionInfo, CollectionSettings, Exported, Filter, keeps_texts};
 
 /// The most bytes of a header, which is read where it delays other requests.
 const HEADER_BYTES: usize = 16 << 10;
@@ -93,9 +94,9 @@ impl ExportHeader {
         let settings = info.settings;
         ExportHeader {
             collection: info.name.to_string(),
+            keep_text: Some(keeps_texts(&settings)),
             profile: settings.profile,
             bits: settings.width.bits(),
-            keep_text: Some(settings.keep_text),
             sketch_bytes: settings.sketch_bytes,
             passages: settings.boilerplate.is_some(),
             marks: info.marks,
@@ -154,6 +155,9 @@ pub struct ExportOut {
     /// The sketch of a text that is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     sketch: Option<SketchHex>,
+    /// The thumbnail of its image.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thumbnail: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,9 +186,10 @@ impl ExportOut {
             signature: signature.map(SignatureHex),
             characters: row.characters.filter(|_| has_no_text),
             sketch: sketch.map(SketchHex),
+            thumbnail: row.thumbnail.map(|jpeg| BASE64_STANDARD.encode(jpeg)),
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
-            expires_at: row.expires_ms.map(Timestamp),
+            expires_at: row.lifetime.cancelled().end_ms().map(Timestamp),
             arrival: Arrival(row.place),
             exported,
         }

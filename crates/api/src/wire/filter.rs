@@ -43,6 +43,12 @@ pub(super) struct FilterIn {
     #[serde(default)]
     #[schema(value_type = Vec<Id>, example = json!([]))]
     exclude: Few<Id>,
+    /// Only documents whose ids begin with this. A list or a deletion reads no others.
+    #[serde(default)]
+    #[schema(example = "")]
+    id_prefix: String,
+    /// Only documents whose deletion is planned, or only the others.
+    deletion_planned: Option<bool>,
     /// Only documents written at this time or later.
     #[schema(value_type = Option<Timestamp>, example = "2020-01-01T00:00:00Z")]
     written_from: Option<Timestamp>,
@@ -55,6 +61,8 @@ impl From<FilterIn> for Filter {
     fn from(filter: FilterIn) -> Filter {
         Filter {
             exclude: filter.exclude.0.into_iter().map(|id| id.0).collect(),
+            id_prefix: filter.id_prefix,
+            is_planned: filter.deletion_planned,
             metadata: filter.metadata,
             written_from_ms: filter.written_from.map(|time| time.0),
             written_before_ms: filter.written_before.map(|time| time.0),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::content::PageIn;
+use super::content::{ImageIn, PageIn};
 use super::features::FeatureIn;
 use super::few::Few;
 use super::hashes::{HashFormat, form_of};
@@ -14,7 +14,7 @@ use lookalike_service::{CharsetOf, Counted, Explained, Fingerprinted, GivenFeatu
 /// The most given features whose votes an explanation lists.
 const LISTED: usize = 1_000;
 
-/// What to fingerprint: one of text, html, features with their weights, and sums of votes.
+/// What to fingerprint: one of text, html, image, features with their weights, and sums of votes.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FingerprintRequest)]
@@ -25,6 +25,9 @@ pub struct FingerprintIn {
     pub html: Option<String>,
     /// Which text of the page is used. Default: `main`.
     pub page: Option<PageIn>,
+    /// The bytes of a JPEG, PNG, WebP or GIF file in base64, for profiles of images.
+    #[schema(value_type = Option<String>, content_encoding = "base64")]
+    pub image: Option<ImageIn>,
     /// The profile, with or without version. Default: that of the collection `default`.
     #[schema(example = "copies-64")]
     pub profile: Option<String>,
@@ -50,15 +53,19 @@ pub struct FingerprintIn {
     pub explain: bool,
 }
 
-/// Several texts to fingerprint.
+/// Several texts or several images to fingerprint.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FingerprintBatch)]
 pub struct TextsIn {
     /// The texts, at most 1,000.
-    #[schema(value_type = Vec<String>)]
-    pub texts: Few<String>,
-    /// The profile, with or without version. Default: that of the collection `default`.
+    #[schema(value_type = Option<Vec<String>>)]
+    pub texts: Option<Few<String>>,
+    /// In place of texts, the bytes of JPEG, PNG, WebP or GIF files in base64, at most 1,000.
+    #[schema(value_type = Option<Vec<String>>)]
+    pub images: Option<Few<ImageIn>>,
+    /// The profile, with or without version. Default: that of the collection `default`; of images `pdq`,
+    /// unless that takes images.
     #[schema(example = "copies-64")]
     pub profile: Option<String>,
 }
@@ -104,6 +111,10 @@ pub struct FingerprintOut {
     /// is `short`.
     #[serde(skip_serializing_if = "Option::is_none")]
     sensitivity: Option<f64>,
+    /// How much there is to see in an image, 0 to 100. Below 50 unlike images have near hashes, and the
+    /// status is `short`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quality: Option<u8>,
     /// Which text of a page was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<PageIn>,
@@ -191,7 +202,8 @@ impl FingerprintOut {
             features: fingerprint.features,
             status: Some(fingerprint.status.into()),
             k: Some(fingerprint.k),
-            sensitivity: Some(fingerprint.moved.within(fingerprint.k)),
+            sensitivity: made.quality.is_none().then(|| fingerprint.moved.within(fingerprint.k)),
+            quality: made.quality,
             page: made.page.map(PageIn::from),
             ..FingerprintOut::default()
         }
@@ -209,7 +221,7 @@ impl FingerprintOut {
             votes: None,
         });
         let (features, votes) = (features.collect(), Some(explanation.votes));
-        let made = Fingerprinted { profile, fingerprint, signature, page };
+        let made = Fingerprinted { profile, fingerprint, signature, page, quality: None };
         let explanation = Some(ExplainedOut { features, votes, sums: None });
         FingerprintOut { explanation, ..FingerprintOut::new(made, form) }
     }

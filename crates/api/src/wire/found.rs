@@ -233,7 +233,7 @@ impl SimilarOut {
             k: found.k,
             threshold: found.signatures.map(|shape| shape.threshold_of(found.k)),
             status: found.made.map(|made| made.status.into()),
-            sensitivity: found.made.map(|made| made.moved.within(found.k)),
+            sensitivity: found.made.filter(|made| !made.is_of_image()).map(|made| made.moved.within(found.k)),
             similar: found.matches.into_iter().map(|found| MatchOut::new(found, form)).collect(),
             passages: found.passages.map(|passages| PassagesOut::new(*passages, form)),
             marked: left_out(found.marked),
@@ -365,7 +365,7 @@ mod tests {
         let ids = "[ -~àß中文🦀]{1,40}".prop_map(|id| DocumentId::new(&id).unwrap());
         let metadata = weighted(0.1, Just(r#"{"a":[1,"\\"]}"#.to_owned()));
         let representative = |id: String| {
-            Box::new(Placement::In { cluster: 7, representative: DocumentId::new(&id).unwrap(), distance: 3 })
+            Box::new(Placement::In { representative: DocumentId::new(&id).unwrap(), distance: 3 })
         };
         let cluster = weighted(0.1, "[a-z\"]{1,9}".prop_map(representative));
         let known = (weighted(0.1, 0.0..1.0), weighted(0.1, 0..u64::MAX), metadata, cluster);

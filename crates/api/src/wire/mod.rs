@@ -20,7 +20,10 @@ mod key;
 mod listing;
 mod marks;
 mod pairs;
+mod parquet;
+mod patch;
 mod plain;
+mod preview;
 mod profiles;
 mod reindex;
 mod similar;
@@ -34,9 +37,9 @@ pub use collections::{
     SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
 pub use compare::{CompareIn, ComparisonOut};
-pub use content::{check_size, page};
+pub use content::{ImageIn, check_size, page};
 pub use documents::DOCUMENT_MEMBERS;
-pub use documents::{AddedOut, DocumentIn, DocumentOut, LineOut, PatchIn};
+pub use documents::{AddedOut, DocumentIn, DocumentOut, LineOut};
 pub use export::ExportHeader;
 pub use export::{ExportOut, ExportParams};
 pub use few::Few;
@@ -48,6 +51,9 @@ pub use key::KeyOut;
 pub use listing::{DeletionIn, DeletionOut, DocumentsOut, ListParams, Matching};
 pub use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
 pub use pairs::{PairOut, PairsParams, read_pair};
+pub use parquet::{ParquetFileOut, ParquetLineOut};
+pub use patch::PatchIn;
+pub use preview::{PreviewOut, PreviewParams};
 pub use profiles::{ProfileOut, ProfilesOut};
 pub use reindex::{ReindexIn, ReindexOut};
 pub use similar::{

@@ -27,6 +27,8 @@ pub struct ProfileOut {
     /// Whether it makes hashes of texts, pages and features. If not, documents and queries are hashes that
     /// the client makes.
     takes_texts: bool,
+    /// Whether its hashes are made from images.
+    takes_images: bool,
     /// The distance up to which two documents are near-duplicates, unless a request or a collection has
     /// another one: in bits, or in cells of signatures.
     k: u32,
@@ -46,6 +48,7 @@ impl From<&Profile> for ProfileOut {
             summary: profile.summary().to_owned(),
             bits: profile.width().bits(),
             takes_texts: profile.takes_texts(),
+            takes_images: profile.takes_images(),
             k: profile.default_k(),
             threshold: shape.map(|shape| shape.threshold_of(profile.default_k())),
             cells: shape.map(|shape| shape.cells),

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use super::content::{PageIn, one_content, page};
+use super::content::{ImageIn, PageIn, one_content, page};
 use super::few::Few;
 use super::filter::{FilterIn, FilterParam};
 use super::hashes::{HashFormat, HashIn, HashOut};
@@ -77,6 +77,7 @@ macro_rules! query {
                     min_similarity: None,
                     measure: Measure::default(),
                     min_containment: None,
+                    dihedral: false,
                 }
             }
         }
@@ -106,6 +107,12 @@ macro_rules! body_query {
                 html: Option<String>,
                 /// Which text of the page. Default: `main`.
                 page: Option<PageIn>,
+                /// The subject is an image: the bytes of a file in base64, for profiles of images.
+                #[schema(value_type = Option<String>, content_encoding = "base64")]
+                pub image: Option<ImageIn>,
+                /// Whether an image is looked up in its eight turns and mirrors, with profile pdq.
+                #[serde(default)]
+                dihedral: bool,
                 /// The subject is a stored document, which is excluded from the answer.
                 #[schema(value_type = Option<Id>)]
                 id: Option<Id>,
@@ -130,7 +137,8 @@ macro_rules! body_query {
                 let hash = self.hash.take().map(|hash| hash.read(form)).transpose()?;
                 let (text, html) = (self.text.take(), self.html.take());
                 let html = page(html, self.page.take())?;
-                let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
+                let (signature, image) = (self.signature.take(), self.image.take());
+                let by = subject(self.id.take(), text, html, hash, signature, image)?;
                 let filter = self.filter.take().map(|filter| Box::new(Filter::from(*filter)));
                 let (min_similarity, min_containment) = (self.min_similarity, self.min_containment);
                 let measure = match self.measure {
@@ -141,9 +149,10 @@ macro_rules! body_query {
                     Some(MeasureIn::Cosine) => Measure::Cosine,
                     _ => Measure::Jaccard,
                 };
+                let dihedral = self.dihedral;
                 let profile = self.profile.take().map(String::into_boxed_str);
                 let ask = self.with_subject(by);
-                Ok(Ask { profile, filter, min_similarity, measure, min_containment, ..ask })
+                Ok(Ask { profile, filter, min_similarity, measure, min_containment, dihedral, ..ask })
             }
         }
     };
@@ -192,7 +201,7 @@ query! {
 }
 
 body_query! {
-    /// A query: exactly one of hash, signature, text, html and id.
+    /// A query: exactly one of hash, signature, text, html, image and id.
     #[derive(Debug, Deserialize, ToSchema)]
     #[schema(as = Query)]
     AskIn {}
@@ -252,9 +261,10 @@ impl Several {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct NearParams {
-    /// What happens if a stored document lies within k. Default: `store`.
+    /// What happens with a near-duplicate of a stored document. Default: `store`.
     on_duplicate: Option<OnDuplicate>,
-    /// The distance for `on_duplicate`, 0 to the width. Default: that of the collection.
+    /// The distance of near-duplicates for `on_duplicate`, 0 to the width. Default: the check of the profile,
+    /// or the distance of the collection.
     pub k: Option<Bits>,
     /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
     pub threshold: Option<f64>,
@@ -292,8 +302,8 @@ pub enum OnDuplicate {
     Link,
     /// Do not store it.
     Skip,
-    /// In a collection with clusters: store it in place of all documents within k if it ranks before all of
-    /// them by the rule of the clusters; otherwise do not store it. Refused if more than 1,000 are replaced.
+    /// In a collection with clusters: store it in place of all near-duplicates if it ranks before all of them
+    /// by the rule of the clusters; otherwise do not store it. Refused if more than 1,000 are replaced.
     Replace,
 }
 
@@ -349,7 +359,7 @@ impl SimilarParams {
     /// Converts it for the service.
     pub fn ask(mut self) -> Result<Ask, Problem> {
         let hash = self.hash.take().map(|hash| hash.read(self.hash_format)).transpose()?;
-        let by = subject(self.id.take(), self.text.take(), None, hash, self.signature.take());
+        let by = subject(self.id.take(), self.text.take(), None, hash, self.signature.take(), None);
         // There is no `html` here, because a page is too long for a query string.
         let by = by.map_err(|_| {
             let detail =
@@ -383,14 +393,16 @@ pub(super) fn subject(
     html: Option<(String, PageText)>,
     hash: Option<Hash>,
     signature: Option<SignatureHex>,
+    image: Option<ImageIn>,
 ) -> Result<By, Problem> {
-    let has_content = hash.is_some() || signature.is_some() || text.is_some() || html.is_some();
+    let has_content =
+        hash.is_some() || signature.is_some() || text.is_some() || html.is_some() || image.is_some();
     match id {
         Some(id) if !has_content => Ok(By::Id(id.0)),
-        None if has_content => one_content(text, html, hash, signature).map(By::Content),
+        None if has_content => one_content(text, html, hash, signature, image).map(By::Content),
         _ => Err(Problem::new(
             Code::InvalidField,
-            "exactly one of hash, signature, text, html and id is needed",
+            "exactly one of hash, signature, text, html, image and id is needed",
         )),
     }
 }

@@ -19,7 +19,7 @@ fn finds_what_a_search_of_all_texts_finds() {
         let mut stored: BTreeMap<u32, (Fingerprint, Print)> = BTreeMap::new();
         for id in 0..300 {
             let text = text(&mut random);
-            let own = printed(profile, &text);
+            let own = printed(profile, &text).unwrap();
             let distance = |other: &Print| match profile.signatures() {
                 Some(shape) => shape.distance(&other.signature, &own.1.signature),
                 None => own.1.hash.distance(other.hash).unwrap(),

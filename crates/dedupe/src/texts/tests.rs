@@ -157,6 +157,51 @@ fn options_that_do_not_suit_are_refused() {
     assert!(matches!(stopped, DedupeError::Stopped(Stopped)));
 }
 
+/// A text with wrong letters, `share` of all: replaced, left out, or with another one after them.
+fn with_wrong_letters(text: &str, share: f64, random: &mut fastrand::Rng) -> String {
+    let others: Vec<char> = text.chars().filter(|c| c.is_alphanumeric()).collect();
+    let other = |c: char, random: &mut fastrand::Rng| match random.u8(..6) {
+        0 => vec![],
+        1 => vec![c, others[random.usize(..others.len())]],
+        _ => vec![others[random.usize(..others.len())]],
+    };
+    text.chars().flat_map(|c| if random.f64() < share { other(c, random) } else { vec![c] }).collect()
+}
+
+#[test]
+fn copies_with_wrong_letters_are_found_and_nothing_else() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let word = |alphabet: &[char], random: &mut fastrand::Rng| -> String {
+        let length = random.usize(2..9);
+        (0..length).map(|_| alphabet[random.usize(..alphabet.len())]).collect()
+    };
+    let alphabets: [Vec<char>; 2] = [('a'..='z').collect(), ('一'..='乿').collect()];
+    let mut texts: Vec<String> = Vec::new();
+    for alphabet in &alphabets {
+        // Unlike texts have their words in common, and not the order of them.
+        let words: Vec<String> = (0..300).map(|_| word(alphabet, &mut random)).collect();
+        let text = |random: &mut fastrand::Rng| -> String {
+            (0..120).map(|_| format!("{} ", words[random.usize(..words.len())])).collect()
+        };
+        texts.extend((0..150).map(|_| text(&mut random)));
+    }
+    let originals = texts.len();
+    let copies: Vec<String> = texts.iter().map(|text| with_wrong_letters(text, 0.08, &mut random)).collect();
+    texts.extend(copies);
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let profile = Profile::named("noisy").unwrap();
+    for threads in [1, 3] {
+        let options = Options { profile, threads, ..Options::default() };
+        let result = dedupe(&texts, &[], &options, &Watch::default()).unwrap();
+        for own in &result.dropped {
+            assert_eq!(own.number as usize, own.by as usize + originals);
+        }
+        assert!(result.dropped.len() >= originals * 97 / 100, "{}", result.dropped.len());
+        let strict = Options { radius: Radius::Similarity(0.99), ..options };
+        assert_eq!(dedupe(&texts, &[], &strict, &Watch::default()).unwrap().dropped.len(), 0);
+    }
+}
+
 #[test]
 fn what_is_contained_is_told_as_a_count_of_features_tells() {
     let texts = texts(300);

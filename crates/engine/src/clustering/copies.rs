@@ -1,4 +1,4 @@
-//! Copies: the documents of one hash, which are decided together.
+//! Copies: the documents of one hash and one sketch, which are decided together.
 //!
 //! They are in the order of their ranks. If the first one is no representative, each belongs to the nearest
 //! of the representatives that rank before it, so copies are cut into parts where a nearer one ranks between
@@ -12,7 +12,7 @@ use std::ops::Bound;
 use super::{CHUNK, Clustering, at};
 use crate::nearest::nearest;
 use lookalike_hamming::Subject;
-use lookalike_hash::{DocumentId, Hash};
+use lookalike_hash::DocumentId;
 use lookalike_store::{
     Cluster, Clustered, Clusters, Copies, CopiesOf, Membership, Part, Rank, StoreError, Task,
 };
@@ -43,9 +43,9 @@ impl Clustering<'_, '_> {
         };
         let first = before.parts[0].first.clone();
         if before.count() == 1 {
-            self.clusters.add_copy(of.hash, &first);
+            self.clusters.add_copy(&of, &first);
         }
-        self.clusters.add_copy(of.hash, &own);
+        self.clusters.add_copy(&of, &own);
         let mut copies = before.clone();
         let part = copies.part_of(&own);
         copies.parts[part].count += 1;
@@ -76,18 +76,18 @@ impl Clustering<'_, '_> {
             }
             return self.clusters.set_copies(&of, Some(&before), None);
         }
-        self.clusters.remove_copy(of.hash, &own);
+        self.clusters.remove_copy(&of, &own);
         let mut copies = before.clone();
         let part = copies.part_of(&own);
         copies.parts[part].count -= 1;
         if copies.parts[part].count == 0 {
             copies.parts.remove(part);
         } else if copies.parts[part].first == own {
-            let next = self.clusters.ranks(of.hash, (Bound::Excluded(&own), None), 1, false)?;
+            let next = self.clusters.ranks(&of, (Bound::Excluded(&own), None), 1, false)?;
             copies.parts[part].first = next.into_iter().next().ok_or(StoreError::Damaged("cluster"))?;
         }
         if left == 1 {
-            self.clusters.remove_copy(of.hash, &copies.parts[0].first);
+            self.clusters.remove_copy(&of, &copies.parts[0].first);
         }
         self.clusters.set_copies(&of, Some(&before), Some(&copies))?;
         match copies.represented() {
@@ -147,12 +147,17 @@ impl Clustering<'_, '_> {
                 |(distance, cluster, _)| Target { from: first.clone(), of: Membership { cluster, distance } };
             return Ok(found.map(target).into_iter().collect());
         }
+        let sketch = self.sketch(&first.id)?;
         let (mut near, mut found) = (Vec::new(), Vec::new());
-        self.representatives.within(subject, rule.k, &mut near);
+        self.representatives.within(subject, rule.reach(sketch.as_deref()), &mut near);
         for near in near {
             for (_, number) in self.clusters.representatives(near.hash)? {
                 let cluster = self.clusters.cluster(number)?.filter(|cluster| cluster.of != *of);
-                found.extend(cluster.map(|cluster| (cluster.representative, near.distance, number)));
+                let Some(Cluster { representative, .. }) = cluster else { continue };
+                let other = self.sketch(&representative.id)?;
+                if rule.joins(near.distance, [sketch.as_deref(), other.as_deref()]) {
+                    found.push((representative, near.distance, number));
+                }
             }
         }
         found.sort_unstable();
@@ -183,10 +188,12 @@ impl Clustering<'_, '_> {
         subject: Subject<'_>,
     ) -> Result<Option<(u32, u64, Cluster)>, StoreError> {
         let Some(rule) = &self.rule else { return Ok(None) };
+        let sketch = self.sketch(&own.id)?;
+        let reach = rule.reach(sketch.as_deref());
         let mut wanted = REPRESENTATIVES;
         loop {
             let Ok(found) =
-                nearest(&*self.representatives, subject, rule.k, wanted, || Ok::<_, Infallible>(()));
+                nearest(&*self.representatives, subject, reach, wanted, || Ok::<_, Infallible>(()));
             let mut best: Option<(u32, u64, Cluster)> = None;
             for near in &found {
                 if best.as_ref().is_some_and(|(distance, ..)| *distance < near.distance) {
@@ -196,7 +203,11 @@ impl Clustering<'_, '_> {
                     let Some(cluster) = self.clusters.cluster(number)? else { continue };
                     let arrived = |of: &Cluster| (of.representative.place, of.representative.id.clone());
                     let is_better = best.as_ref().is_none_or(|(.., best)| arrived(&cluster) < arrived(best));
-                    let is_near = cluster.representative < *own && is_better;
+                    if cluster.representative >= *own || !is_better {
+                        continue;
+                    }
+                    let other = self.sketch(&cluster.representative.id)?;
+                    let is_near = rule.joins(near.distance, [sketch.as_deref(), other.as_deref()]);
                     if is_near && !self.marks.separate(&own.id, &cluster.representative.id)? {
                         best = Some((near.distance, number, cluster));
                     }
@@ -260,7 +271,7 @@ impl Clustering<'_, '_> {
 /// and whether everything is done.
 pub(super) fn assign(
     clusters: &Clusters<'_, '_>,
-    hash: Hash,
+    copies_of: &CopiesOf,
     parts: Vec<Part>,
     targets: &[Target],
 ) -> Result<(Vec<Part>, usize, bool), StoreError> {
@@ -280,10 +291,10 @@ pub(super) fn assign(
             }
             let border = &targets[own + 1].from;
             let left =
-                clusters.ranks(hash, (Bound::Included(&part.first), Some(border)), CHUNK + 1, false)?;
+                clusters.ranks(copies_of, (Bound::Included(&part.first), Some(border)), CHUNK + 1, false)?;
             read += left.len();
             if left.len() <= CHUNK {
-                let next = clusters.ranks(hash, (Bound::Included(border), end.as_ref()), 1, false)?;
+                let next = clusters.ranks(copies_of, (Bound::Included(border), end.as_ref()), 1, false)?;
                 let Some(next) = next.into_iter().next() else {
                     done.push(Part { of, ..part });
                     break;
@@ -294,7 +305,8 @@ pub(super) fn assign(
                 continue;
             }
             let last = &targets[own + inner];
-            let right = clusters.ranks(hash, (Bound::Included(&last.from), end.as_ref()), CHUNK + 1, true)?;
+            let right =
+                clusters.ranks(copies_of, (Bound::Included(&last.from), end.as_ref()), CHUNK + 1, true)?;
             read += right.len();
             let Some(least) = right.get(right.len().min(CHUNK).wrapping_sub(1)).cloned() else {
                 // No document of the part is after this border.

@@ -63,7 +63,7 @@ impl Apply {
 /// The time at which a document expires that an operation puts.
 fn expiry(operation: &Operation) -> Option<u64> {
     match operation {
-        Operation::Put { document, .. } => document.row.expires_ms,
+        Operation::Put { document, .. } => document.row.lifetime.end_ms(),
         Operation::Delete { .. } => None,
     }
 }

@@ -1,5 +1,5 @@
-//! Copies between servers: a server without data, or with data that is too old for the log, takes over that
-//! of another one.
+//! Copies of everything that a server has: a server without data, or with data that are too old for the log,
+//! takes them over.
 
 use std::io::Read;
 use std::path::Path;
@@ -40,16 +40,28 @@ impl Engine {
     }
 }
 
-/// Replaces the data in a directory whose engine is closed by a copy of another server's. If it fails, the
+/// Removes the data in a directory whose engine is closed.
+///
+/// # Errors
+/// [`JoinError::Directory`].
+pub fn remove_data(path: &Path) -> Result<(), JoinError> {
+    emptied(path).map(drop)
+}
+
+/// Replaces the data in a directory whose engine is closed by a copy of those of a server. If it fails, the
 /// directory has no data.
 ///
 /// # Errors
 /// [`JoinError`].
 pub fn replace_data(path: &Path, settings: &EngineSettings, copy: &mut impl Read) -> Result<(), JoinError> {
-    // Otherwise a thread of the store before could write a file into the new one.
-    wait_until_closed(&Directory::open(path)?.store).map_err(OpenError::from)?;
-    let directory = Directory::emptied(path)?;
+    let directory = emptied(path)?;
     Store::receive(&directory.store, settings.store, settings.new_store, copy)?;
     directory.seal()?;
     Ok(())
+}
+
+fn emptied(path: &Path) -> Result<Directory, JoinError> {
+    // Otherwise a thread of the store before could write a file into the new one.
+    wait_until_closed(&Directory::open(path)?.store).map_err(OpenError::from)?;
+    Ok(Directory::emptied(path)?)
 }

@@ -38,9 +38,8 @@ use super::writer::Message;
 use super::{Engine, EngineError, OpenError};
 pub(super) use apply::Apply;
 pub use digests::StateDigest;
-pub use join::{JoinError, replace_data};
+pub use join::{JoinError, remove_data, replace_data};
 use lookalike_store::{Digest, LogPosition, Store, StoreError};
-pub(super) use order::COMMAND_BYTES;
 pub use order::{Order, Submission, Submitted, Turn, Turns};
 
 /// The order and the identity of a replica.
@@ -153,11 +152,12 @@ impl Membership {
         writer: mpsc::UnboundedSender<Message>,
     ) -> (mpsc::UnboundedSender<Message>, JoinHandle<()>) {
         let (submit, messages) = mpsc::unbounded_channel();
-        let (order, origin) = (Arc::clone(&self.order), self.origin);
+        let order = Arc::clone(&self.order);
+        let identity = (self.origin, order.command_bytes());
         let turns = Turns::new(Arc::clone(shared), writer.clone());
         let shared = Arc::clone(shared);
         let task = Handle::current()
-            .spawn(async move { order.run(Submitted::new(origin, shared, messages, writer), turns).await });
+            .spawn(async move { order.run(Submitted::new(identity, shared, messages, writer), turns).await });
         (submit, task)
     }
 }
@@ -180,10 +180,10 @@ impl Engine {
         self.shared.visible.load(Ordering::SeqCst)
     }
 
-    /// Refuses documents in bulk if there is little space for commands.
-    pub(super) fn admit_to_order(&self, is_bulk: bool) -> Result<(), EngineError> {
-        let membership = self.membership.as_ref().filter(|_| is_bulk);
-        membership.map_or(Ok(()), |membership| membership.order.admit_bulk())
+    /// The time since the last command that this replica has applied, by the clocks of the servers.
+    pub fn since_applied(&self) -> Duration {
+        let (_, time_ms) = *self.shared.position.borrow();
+        Duration::from_millis(self.shared.clock.now_ms().saturating_sub(time_ms))
     }
 
     /// The position of the last command whose effect is on the disk of this server. It may be before the one

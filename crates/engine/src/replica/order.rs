@@ -1,6 +1,6 @@
 //! The order that replicas share: what the engine asks of it, and gives to it.
 //!
-//! Whoever keeps the order (a log in etcd) takes the commands of this server's callers from [`Submitted`],
+//! Whoever keeps the order (a log) takes the commands of this server's callers from [`Submitted`],
 //! and passes those of all servers to [`Turns`], one after another. It knows nothing of what commands say.
 //!
 //! While a command waits for its place, the writes that arrive wait and form the next one (group commit).
@@ -20,16 +20,15 @@ use crate::shared::Shared;
 use crate::writer::{Message, Write};
 use lookalike_hash::CollectionId;
 
-/// Approximate bytes at which a command is complete. Larger ones hardly raise the rate of etcd, and take
-/// longer.
-pub(crate) const COMMAND_BYTES: usize = 128 << 10;
 /// How often expired documents are looked for: if nobody writes, no command has a time at which they are
 /// removed. Also the age of the last digest at which the next one is wanted.
 const TICK: Duration = Duration::from_secs(5);
 /// How long a closing server waits for the answers, unless the engine sets a deadline.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Number of commands that wait for the writer. Each has up to a megabyte, and more without compression.
-const AHEAD: usize = 64;
+/// Bytes of the commands that wait for the writer, which take more without compression; and what a small one
+/// counts at least.
+const AHEAD: usize = 64 << 20;
+const LEAST: usize = 1 << 20;
 
 /// Puts the commands of all replicas into one order.
 pub trait Order: Send + Sync {
@@ -37,11 +36,14 @@ pub trait Order: Send + Sync {
     /// their order. It ends when `submitted` does and its callers have their answers.
     fn run(self: Arc<Self>, submitted: Submitted, turns: Turns) -> BoxFuture<'static, ()>;
 
-    /// Refuses documents in bulk, if there is little space for more commands.
+    /// Approximate bytes at which a command is complete.
+    fn command_bytes(&self) -> usize;
+
+    /// Refuses documents that expire, if the clock of this server is wrong.
     ///
     /// # Errors
     /// [`EngineError::LogUnavailable`].
-    fn admit_bulk(&self) -> Result<(), EngineError>;
+    fn admit_expiry(&self) -> Result<(), EngineError>;
 }
 
 /// A command of this server's callers.
@@ -61,6 +63,7 @@ pub struct Submitted {
     writer: mpsc::UnboundedSender<Message>,
     /// This start of the server.
     origin: u128,
+    command_bytes: usize,
     /// A message that must wait until the writes before it have their place.
     held: Option<Message>,
     /// Hidden collections that this server has begun and nobody fills any more.
@@ -74,7 +77,7 @@ pub struct Submitted {
 
 impl Submitted {
     pub(super) fn new(
-        origin: u128,
+        (origin, command_bytes): (u128, usize),
         shared: Arc<Shared>,
         messages: mpsc::UnboundedReceiver<Message>,
         writer: mpsc::UnboundedSender<Message>,
@@ -82,7 +85,7 @@ impl Submitted {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (held, unwanted, is_late, asked_at) = (None, Vec::new(), false, 0);
-        Submitted { shared, messages, writer, origin, held, unwanted, is_late, tick, asked_at }
+        Submitted { shared, messages, writer, origin, command_bytes, held, unwanted, is_late, tick, asked_at }
     }
 
     /// The next command; `None` when the engine closes. A server that cannot apply commands, or follows
@@ -136,9 +139,9 @@ impl Submitted {
         let bytes_of = |write: &Write| write.operations.iter().map(|(operation, _)| logged(operation)).sum();
         let mut bytes: usize = bytes_of(&first);
         let mut writes = vec![first];
-        while bytes < COMMAND_BYTES {
+        while bytes < self.command_bytes {
             match self.messages.try_recv() {
-                Ok(Message::Write(write)) if bytes + bytes_of(&write) <= COMMAND_BYTES => {
+                Ok(Message::Write(write)) if bytes + bytes_of(&write) <= self.command_bytes => {
                     bytes += bytes_of(&write);
                     writes.push(write);
                 }
@@ -225,7 +228,8 @@ impl Turns {
 
     /// Lets the writer apply a command. Returns whether the next one may follow.
     pub async fn take(&self, turn: Turn) -> bool {
-        let Ok(permit) = Arc::clone(&self.ahead).acquire_owned().await else { return false };
+        let permits = turn.bytes.clamp(LEAST, AHEAD) as u32;
+        let Ok(permit) = Arc::clone(&self.ahead).acquire_many_owned(permits).await else { return false };
         self.writer.send(Message::Apply(Box::new(Apply::new(turn, permit)))).is_ok()
     }
 

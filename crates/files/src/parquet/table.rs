@@ -139,7 +139,8 @@ mod tests {
         let count = ROWS as i64 + 100;
         (0..count).for_each(|number| table.push(row(number)).unwrap());
         table.finish().unwrap();
-        let found = rows(&path, Format::Parquet, &["name", "place.line", "place.share", "exact"]).unwrap();
+        let found =
+            rows(&path, Format::Parquet, &["name", "place.line", "place.share", "exact"], None).unwrap();
         let mut number = 0;
         for row in found {
             let name = (number % 3 != 0).then(|| format!("名 {number}"));

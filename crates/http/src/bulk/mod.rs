@@ -7,6 +7,7 @@
 //! The bytes of a line, the lines of a chunk and the chunks in progress are bounded. If a client does not
 //! read its results, back-pressure slows the reading of its documents.
 
+mod array;
 mod chunks;
 mod section;
 
@@ -23,6 +24,7 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 
+pub(super) use array::elements_of;
 pub(super) use chunks::{Chunk, Sizes, elements, lines};
 pub(super) use section::headers;
 

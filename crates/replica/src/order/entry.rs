@@ -23,19 +23,19 @@ const MAX_BODY: usize = 1 << 30;
 
 /// An entry.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The start of a server that appended it, as the bytes of a number.
     pub(super) origin: [u8; 16],
     /// Its number among the entries of the origin.
     pub(super) number: u64,
     /// The time of the origin, in milliseconds since 1970-01-01 UTC.
-    pub(super) time_ms: u64,
-    pub(super) payload: Payload,
+    pub(crate) time_ms: u64,
+    pub(crate) payload: Payload,
 }
 
 /// Why bytes are not an entry.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum EntryError {
+pub enum EntryError {
     /// A later version of lookalike wrote it.
     #[error(
         "it has layout {0}, and this version reads layout {LAYOUT}: use the version of the other servers"
@@ -56,7 +56,7 @@ impl Entry {
     }
 
     /// Reads the bytes of [`Entry::to_bytes`].
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Entry, EntryError> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Entry, EntryError> {
         let (layout, rest) = bytes.split_first().ok_or(EntryError::Damaged("it is empty"))?;
         if *layout != LAYOUT {
             return Err(EntryError::Newer(*layout));

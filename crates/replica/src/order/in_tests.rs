@@ -19,8 +19,8 @@ use lookalike_engine::{
     SettingsChange, StoreSettings,
 };
 use lookalike_hash::{CollectionName, DocumentId, Hash, Mark, Width};
-use lookalike_log::memory::MemoryLog;
-use lookalike_log::{self as log, Failure, Position};
+use lookalike_log::memory::{MemoryLog, unknown};
+use lookalike_log::{self as log, Position};
 use lookalike_run::pool::{CpuPool, PoolLimits};
 use lookalike_store::{Store, wait_until_closed};
 
@@ -44,15 +44,11 @@ impl TestLog {
     }
 }
 
-fn refused() -> Failure {
-    Failure::Refused { url: "test".into(), code: 14, message: "a test asked for it".into() }
-}
-
 impl Log for TestLog {
     fn append(&self, payload: Bytes, within: Duration) -> BoxFuture<'_, Result<Position, LogError>> {
         async move {
             if self.fails.load(Ordering::SeqCst) {
-                return Err(LogError::Unavailable { endpoints: "test".into(), source: refused() });
+                return Err(LogError::Busy);
             }
             let has_work = Entry::from_bytes(&payload).unwrap().payload.has_work();
             if let Some(server) = self.breaks.lock().take_if(|_| has_work) {
@@ -60,7 +56,7 @@ impl Log for TestLog {
             }
             let position = self.log.append(payload, within).await?;
             if self.loses_answers.load(Ordering::SeqCst) {
-                return Err(LogError::Unknown(refused()));
+                return Err(unknown());
             }
             Ok(position)
         }
@@ -79,12 +75,12 @@ impl Log for TestLog {
         self.log.tail(after).then(free).boxed()
     }
 
-    fn end(&self) -> BoxFuture<'_, Result<Position, LogError>> {
-        self.log.end()
+    fn last(&self) -> BoxFuture<'_, Result<(Position, u64), LogError>> {
+        self.log.last()
     }
 
-    fn trim(&self, through: Position) -> BoxFuture<'_, Result<(), LogError>> {
-        self.log.trim(through)
+    fn max_payload(&self) -> usize {
+        self.log.max_payload()
     }
 }
 
@@ -130,6 +126,7 @@ pub(super) fn change() -> CollectionChange {
         signatures: None,
         k: 3,
         sketch_bytes: Some(32),
+        check: None,
     };
     CollectionChange { profile: None, default_profile: facts, settings: SettingsChange::default() }
 }
@@ -147,11 +144,12 @@ pub(super) fn put(
         characters: None,
         place: 0,
         written_ms: 5,
-        expires_ms,
+        lifetime: expires_ms.into(),
         metadata: number.is_multiple_of(2).then(|| format!("{{\"n\":{number}}}")),
         grams: Vec::new(),
         text: None,
         sketch: None,
+        thumbnail: None,
     };
     Operation::Put { document: Document { id: id(number), row }, unless, condition: Condition::None }
 }
@@ -161,7 +159,7 @@ pub(super) fn delete(number: u8) -> Operation {
 }
 
 pub(super) const SKIP: Option<DuplicateRule> =
-    Some(DuplicateRule { k: 3, containment: None, replaces: false });
+    Some(DuplicateRule { k: 3, check: None, containment: None, replaces: false });
 
 pub(super) async fn create(engine: &Engine, collection: u8) -> Result<bool, EngineError> {
     let name = name(collection);

@@ -16,18 +16,21 @@ mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
+use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use entry::Entry;
+use super::clock;
+pub(super) use entry::Entry;
+pub use entry::EntryError;
 use lookalike_engine::{Callers, EngineError, Order, Submission, Submitted, Turn, Turns};
-use lookalike_log::{self as log, Log, LogError, MAX_PAYLOAD, Position};
+use lookalike_log::{self as log, Log, LogError, Position};
 
 /// How long an append is tried again: with work, and without. Writes wait for both.
 const WITHIN: Duration = Duration::from_secs(4);
@@ -43,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Trouble {
     /// The reason.
     pub(super) reason: String,
-    /// Whether the log has been trimmed beyond its position, so that a copy of another server's data helps.
+    /// Whether the log has been trimmed beyond its position, so that a snapshot helps.
     pub(super) is_trimmed: bool,
 }
 
@@ -56,8 +59,8 @@ pub(super) struct LogOrder {
     pending: Mutex<HashMap<u64, Callers>>,
     /// Why it follows the log no further, if that is so.
     trouble: Mutex<Option<Trouble>>,
-    /// Whether the log has little space left.
-    is_full: AtomicBool,
+    /// Bytes of the entries that were followed.
+    followed: AtomicU64,
     /// Ends the follower.
     closing: Notify,
 }
@@ -66,11 +69,13 @@ impl Order for LogOrder {
     fn run(self: Arc<Self>, submitted: Submitted, turns: Turns) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let follower = Arc::clone(&self);
+            // Before the first append, which may only follow what the tail begins with.
+            let entries = self.log.tail(Position(turns.position()));
             let follower = tokio::spawn(async move {
                 // Until the engine closes, the log cannot be followed any further, or an entry cannot be
                 // read.
                 tokio::select! {
-                    () = follower.follow(&turns) => {}
+                    () = follower.follow(&turns, entries) => {}
                     () = follower.closing.notified() => {}
                 }
             });
@@ -79,13 +84,12 @@ impl Order for LogOrder {
         })
     }
 
-    fn admit_bulk(&self) -> Result<(), EngineError> {
-        if self.is_full.load(Ordering::Relaxed) {
-            let reason = "etcd has used more than 80 % of its space, so documents are accepted one at a time \
-                          only; the servers trim the log, or raise --quota-backend-bytes of etcd";
-            return Err(EngineError::LogUnavailable(reason.to_owned()));
-        }
-        Ok(())
+    fn command_bytes(&self) -> usize {
+        self.log.max_payload() / 8
+    }
+
+    fn admit_expiry(&self) -> Result<(), EngineError> {
+        clock::trouble(&*self.log).map_or(Ok(()), |reason| Err(EngineError::LogUnavailable(reason)))
     }
 }
 
@@ -96,14 +100,14 @@ impl LogOrder {
             origin,
             pending: Mutex::default(),
             trouble: Mutex::default(),
-            is_full: AtomicBool::new(false),
+            followed: AtomicU64::new(0),
             closing: Notify::new(),
         }
     }
 
-    /// Notes whether the log has little space left. Then documents are accepted one at a time only.
-    pub(super) fn set_full(&self, is_full: bool) {
-        self.is_full.store(is_full, Ordering::Relaxed);
+    /// Bytes of the entries that it has followed.
+    pub(super) fn followed(&self) -> u64 {
+        self.followed.load(Ordering::Relaxed)
     }
 
     /// Why it follows the log no further, if that is so.
@@ -140,7 +144,11 @@ impl LogOrder {
     }
 
     async fn append(&self, submission: Submission, number: u64, warned: &mut Option<Instant>) {
-        let Submission { payload, callers, time_ms } = submission;
+        let Submission { payload, callers, mut time_ms } = submission;
+        if !clock::is_right(&*self.log) {
+            // The time of the entry is that of the one before.
+            time_ms = 0;
+        }
         let within = if payload.has_work() { WITHIN } else { WITHIN_OF_TIME };
         let bytes = Entry { origin: self.origin.to_be_bytes(), number, time_ms, payload }.to_bytes();
         // Before the entry is in the log: the follower may read it before the append returns.
@@ -152,7 +160,10 @@ impl LogOrder {
         if took >= SLOW && warned.is_none_or(|last| last.elapsed() >= WARN_AGAIN) {
             *warned = Some(Instant::now());
             let ms = took.as_millis() as u64;
-            tracing::warn!(ms, "etcd is slow to append an entry: every write waits for it; check its disks");
+            tracing::warn!(
+                ms,
+                "the log is slow to append an entry: every write waits for it; check its store"
+            );
         }
         if let Err(error) = appended
             && let Some(callers) = self.pending.lock().remove(&number)
@@ -164,9 +175,8 @@ impl LogOrder {
         }
     }
 
-    async fn follow(&self, turns: &Turns) {
+    async fn follow(&self, turns: &Turns, mut entries: BoxStream<'static, Result<log::Entry, LogError>>) {
         let mut after = turns.position();
-        let mut entries = self.log.tail(Position(after));
         while let Some(next) = entries.next().await {
             let taken = match next {
                 Ok(log::Entry { position: Position(at), number, payload }) => {
@@ -194,25 +204,31 @@ impl LogOrder {
     }
 
     /// The turn of an entry.
-    fn turn(
-        &self,
-        (after, position, number): (u64, u64, u64),
-        bytes: Bytes,
-    ) -> Result<Turn, entry::EntryError> {
+    fn turn(&self, (after, position, number): (u64, u64, u64), bytes: Bytes) -> Result<Turn, EntryError> {
         let entry = Entry::from_bytes(&bytes)?;
+        self.followed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let is_own = entry.origin == self.origin.to_be_bytes();
         let callers = if is_own { self.pending.lock().remove(&entry.number) } else { None };
-        let Entry { time_ms, payload, .. } = entry;
-        Ok(Turn {
-            after,
-            position,
-            number,
-            bytes: bytes.len(),
-            time_ms,
-            payload,
-            again: Box::new(move || Entry::from_bytes(&bytes).expect("it was read before").payload),
-            callers: callers.unwrap_or_default(),
-        })
+        Ok(turn_of(entry, (after, position, number), bytes, callers.unwrap_or_default()))
+    }
+}
+
+/// The turn of an entry, which was read from these bytes.
+pub(super) fn turn_of(
+    entry: Entry,
+    (after, position, number): (u64, u64, u64),
+    bytes: Bytes,
+    callers: Callers,
+) -> Turn {
+    Turn {
+        after,
+        position,
+        number,
+        bytes: bytes.len(),
+        time_ms: entry.time_ms,
+        payload: entry.payload,
+        again: Box::new(move || Entry::from_bytes(&bytes).expect("it was read before").payload),
+        callers,
     }
 }
 
@@ -220,8 +236,8 @@ impl LogOrder {
 pub(super) fn of_log(error: &LogError) -> EngineError {
     match error {
         LogError::Unknown(_) => EngineError::Unknown(error.to_string()),
-        LogError::TooLarge { bytes } => EngineError::TooLarge(format!(
-            "the write takes {bytes} bytes in the shared log, and an entry has at most {MAX_PAYLOAD}: \
+        LogError::TooLarge { bytes, limit } => EngineError::TooLarge(format!(
+            "the write takes {bytes} bytes in the shared log, and an entry has at most {limit}: \
              shorten the text, or create the collection with \"keep_text\": false"
         )),
         other => EngineError::LogUnavailable(other.to_string()),

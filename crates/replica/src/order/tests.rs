@@ -143,7 +143,7 @@ async fn a_write_larger_than_an_entry_is_divided_and_answered_as_one() {
     let Position(end) = log.end().await.unwrap();
     let entries = log.tail(Position(0)).take_while(|entry| ready(entry.as_ref().unwrap().position.0 < end));
     let sizes: Vec<usize> = entries.map(|entry| entry.unwrap().payload.len()).collect().await;
-    assert!(sizes.len() > 4 && sizes.iter().all(|bytes| *bytes < MAX_PAYLOAD), "{sizes:?}");
+    assert!(sizes.len() > 4 && sizes.iter().all(|bytes| *bytes < log.max_payload()), "{sizes:?}");
     server.close(Duration::from_secs(5)).await;
 }
 
@@ -266,7 +266,7 @@ async fn take(of: &Server, step: &Step) {
         Step::Mark(collection, a, b) => drop(server.mark(&name(*collection), vec![(mark(*a, *b), 9)]).await),
         Step::Unmark(collection, a, b) => drop(server.unmark(&name(*collection), mark(*a, *b)).await),
         Step::Clusters(collection, has) => {
-            let rule = has.then_some((KeepRule::First, None));
+            let rule = has.then_some((KeepRule::First, None, None));
             let _ = server.put_clusters(&name(*collection), rule).await;
         }
         Step::Restore(from, to) => drop(restore(server, *from, *to).await),

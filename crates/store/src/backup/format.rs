@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CollectionSettings, Row};
+use crate::{CollectionSettings, Lifetime, Row};
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 
 /// The format that is written, and the latest one that can be read.
@@ -208,6 +208,9 @@ pub(super) struct Line<'a> {
     written_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_ms: Option<u64>,
+    /// When it is deleted, if that is planned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deletion_ms: Option<u64>,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
     metadata: Option<Cow<'a, str>>,
     #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
@@ -215,6 +218,9 @@ pub(super) struct Line<'a> {
     /// Hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sketch: Option<String>,
+    /// Hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    thumbnail: Option<String>,
     /// For each gram its hash and the numbers of the first character and of the one after the last, as bytes
     /// from the least significant on, hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,10 +237,12 @@ impl<'a> Line<'a> {
             characters: row.characters,
             place: row.place,
             written_ms: row.written_ms,
-            expires_ms: row.expires_ms,
+            expires_ms: row.lifetime.cancelled().end_ms(),
+            deletion_ms: row.lifetime.deletion_ms(),
             metadata: row.metadata.as_deref().map(Cow::from),
             text: row.text.as_deref().map(Cow::from),
             sketch: row.sketch.as_deref().map(hexadecimal),
+            thumbnail: row.thumbnail.as_deref().map(hexadecimal),
             grams: (!row.grams.is_empty()).then(|| hexadecimal(&gram_bytes(&row.grams))),
         }
     }
@@ -253,6 +261,7 @@ impl<'a> Line<'a> {
         if self.metadata.as_ref().is_some_and(|text| !is_object(text)) {
             return Err("metadata that are not a JSON object".into());
         }
+        let expiring = Lifetime::from(self.expires_ms);
         let row = Row {
             hash,
             features: self.features,
@@ -260,11 +269,12 @@ impl<'a> Line<'a> {
             characters: self.characters,
             place: self.place,
             written_ms: self.written_ms,
-            expires_ms: self.expires_ms,
+            lifetime: self.deletion_ms.map_or(expiring, |at_ms| expiring.planned(at_ms)),
             metadata: self.metadata.map(Cow::into_owned),
             text: self.text.map(Cow::into_owned),
             grams: self.grams.as_deref().map_or(Ok(Vec::new()), grams)?,
             sketch: self.sketch.as_deref().map(|digits| bytes("sketch", digits)).transpose()?,
+            thumbnail: self.thumbnail.as_deref().map(|digits| bytes("thumbnail", digits)).transpose()?,
         };
         Ok((id, row))
     }

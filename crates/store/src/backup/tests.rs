@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CollectionSettings, Row};
+use crate::{CollectionSettings, Lifetime, Row};
 use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 
 type Documents = Vec<(DocumentId, Row)>;
@@ -23,11 +23,17 @@ fn row(hash: u64) -> Row {
         place: hash,
         short: hash.is_multiple_of(3),
         written_ms: hash,
-        expires_ms: hash.is_multiple_of(2).then_some(hash),
+        lifetime: match hash % 4 {
+            0 => Lifetime::Until(hash),
+            1 => Lifetime::Endless,
+            2 => Lifetime::Until(hash).planned(hash / 2),
+            _ => Lifetime::Endless.planned(hash),
+        },
         metadata: hash.is_multiple_of(5).then(|| "{ \"a\":\n1 }".to_owned()),
         text: hash.is_multiple_of(7).then(|| "图书馆\n\u{0}".repeat(9)),
         grams: grams(hash),
         sketch: hash.is_multiple_of(4).then(|| vec![0, 255, hash as u8]),
+        thumbnail: (hash % 4 == 1).then(|| vec![255, 0, hash as u8]),
     }
 }
 
@@ -205,6 +211,21 @@ proptest! {
         good[at..end].copy_from_slice(&bytes[..end - at]);
         if let Ok((summary, documents)) = read_back(&good) {
             prop_assert_eq!((summary.manifest, documents), (manifest(), some(40)));
+        }
+    }
+}
+
+/// A thumbnail is a third kind of what an optional sketch is: rows without one have the bytes that they had.
+#[test]
+fn rows_are_read_again_and_have_the_bytes_of_a_sketch_that_may_be_absent() {
+    for hash in 0..30 {
+        let row = row(hash);
+        assert_eq!(Row::from_bytes(&row.to_bytes()).unwrap(), row);
+        let bytes = row.to_bytes();
+        match (&row.sketch, &row.thumbnail) {
+            (Some(sketch), _) => assert!(bytes.ends_with(&[&[1, 3], &sketch[..]].concat())),
+            (None, Some(thumbnail)) => assert!(bytes.ends_with(&[&[2, 3], &thumbnail[..]].concat())),
+            (None, None) => assert!(bytes.ends_with(&[0])),
         }
     }
 }

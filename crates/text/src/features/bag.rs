@@ -132,10 +132,10 @@ const FEW: usize = 6;
 const PIECE: usize = 1 << 15;
 /// A piece with more digests than this repeats a few digests, or an attacker chose them. It is sorted, which
 /// allocates no table.
-const CROWDED: usize = 4 * PIECE;
+pub(super) const CROWDED: usize = 4 * PIECE;
 /// The average number of failed probes per occurrence after which a table is abandoned. At least three of
 /// four slots are empty, so evenly distributed digests need about 1/8.
-const PROBES: usize = 8;
+pub(super) const PROBES: usize = 8;
 
 /// Distinct digests and the count of each.
 ///
@@ -193,12 +193,14 @@ impl<D: Digest> Table<D> {
 /// Partitions digests in place by their first bits into pieces of about `PIECE` digests. Each item is the
 /// number of equal first bits and the piece. The table of a piece fits the caches of a processor, and only
 /// one table is in memory at a time.
-fn pieces<D: Digest>(digests: &mut [D]) -> impl Iterator<Item = (u32, &mut [D])> {
+pub(super) fn pieces<D: Digest>(digests: &mut [D]) -> impl Iterator<Item = (u32, &mut [D])> {
     let shared = (digests.len() / PIECE).max(1).ilog2();
     let piece = |digest: D| ((digest.top() >> 1) >> (63 - shared)) as usize;
     let mut ends = vec![0; 1 << shared];
-    for &digest in &*digests {
-        ends[piece(digest)] += 1;
+    if shared == 0 {
+        ends[0] = digests.len();
+    } else {
+        digests.iter().for_each(|&digest| ends[piece(digest)] += 1);
     }
     let mut sum = 0;
     for end in &mut ends {
@@ -207,7 +209,7 @@ fn pieces<D: Digest>(digests: &mut [D]) -> impl Iterator<Item = (u32, &mut [D])>
     }
     // Each digest in the wrong piece is swapped with the digest at the next index of its own piece.
     let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect();
-    for at in 0..ends.len() {
+    for at in (0..ends.len()).filter(|_| shared > 0) {
         while next[at] < ends[at] {
             let home = piece(digests[next[at]]);
             digests.swap(next[at], next[home]);

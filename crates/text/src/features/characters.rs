@@ -39,16 +39,7 @@ pub fn characters(text: &str, length: usize, mut each: impl FnMut(&str)) {
 /// assert_eq!(found, ["aharb", "harbo", "arbou", "rbour"]);
 /// ```
 pub fn letter_grams(normalised: &str, units: usize, mut each: impl FnMut(&str)) {
-    let mut letters = String::with_capacity(normalised.len());
-    for run in runs(normalised) {
-        let kept = |text: &str, letters: &mut String| {
-            letters.extend(text.chars().filter(|&c| is_word_character(c)));
-        };
-        match run.system {
-            System::Han => kept(&simplify(run.text), &mut letters),
-            _ => kept(run.text, &mut letters),
-        }
-    }
+    let letters = letters(normalised);
     let (mut end, mut held) = (0, 0);
     let mut ahead = letters.chars();
     for (start, c) in letters.char_indices() {
@@ -64,6 +55,21 @@ pub fn letter_grams(normalised: &str, units: usize, mut each: impl FnMut(&str)) 
         each(&letters[start..end]);
         held -= of_units(c);
     }
+}
+
+/// The letters, digits and marks of a normalised text. Chinese is simplified.
+pub fn letters(normalised: &str) -> String {
+    let mut letters = String::with_capacity(normalised.len());
+    for run in runs(normalised) {
+        let kept = |text: &str, letters: &mut String| {
+            letters.extend(text.chars().filter(|&c| is_word_character(c)));
+        };
+        match run.system {
+            System::Han => kept(&simplify(run.text), &mut letters),
+            _ => kept(run.text, &mut letters),
+        }
+    }
+    letters
 }
 
 fn of_units(letter: char) -> usize {

@@ -3,10 +3,7 @@
 //!
 //! Features that many texts of a corpus have, such as the standing phrases of laws or the name of a site,
 //! say little about whether one was copied from the other. Their weight is the square of their inverse
-//! document frequency, as a whole number, so that a set with weights is a larger set: each element is
-//! repeated as often as it weighs. The Jaccard similarity of two such sets is the weighted one of the sets,
-//! and the minima of such a set are weighted minima, which estimate it (Chum, Philbin
-//! and Zisserman, "Near duplicate image detection: min-hash and tf-idf weighting", BMVC 2008).
+//! document frequency, as a whole number, for weighted minima (`fingerprint::weighted`).
 //!
 //! The counts are a sketch of fixed size: a count-min sketch (Cormode and Muthukrishnan, "An improved data
 //! stream summary", 2005) of two rows. A count is never too low, and too high by about the number of counted
@@ -31,7 +28,7 @@ const MAGIC: [u8; 8] = *b"lookidf1";
 pub struct Frequencies {
     documents: u32,
     counts: Vec<u16>,
-    /// The weight of each count.
+    /// What follows from the counts ([`Frequencies::of_cells`]).
     weights: OnceLock<Vec<u8>>,
 }
 
@@ -85,48 +82,29 @@ impl Frequencies {
         self.documents
     }
 
-    /// The number of counted texts that have a feature, or slightly more.
-    fn count(&self, feature: u64) -> u32 {
-        places(feature).map(|place| u32::from(self.counts[place])).into_iter().min().unwrap_or(0)
-    }
-
-    /// The weight of each count.
-    fn of_counts(&self) -> &[u8] {
-        self.weights.get_or_init(|| (0..=self.documents).map(|with| self.weighs(with)).collect())
+    /// The weight that follows from each counter, less 1, in four bits: a quarter of the memory of the
+    /// counters, so that more of it is in the caches of a processor.
+    fn of_cells(&self) -> Vec<u8> {
+        let of_counts: Vec<u8> = (0..=self.documents).map(|with| self.weighs(with) - 1).collect();
+        let weight = |count: u16| of_counts[u32::from(count).min(self.documents) as usize];
+        self.counts.chunks_exact(2).map(|two| weight(two[0]) | weight(two[1]) << 4).collect()
     }
 
     /// The weight of a feature that `f` of `n` texts have, 1 to [`Frequencies::MAX_WEIGHT`]: that number
     /// times (ln((n + 1) ÷ (f + 1)) ÷ ln(n + 1))², to the nearest, but 1 at least, so that a text of
     /// nothing but standing phrases still resembles its copies.
-    fn weight(&self, of_counts: &[u8], feature: u64) -> u64 {
-        // A count can be too high.
-        u64::from(of_counts[self.count(feature).min(self.documents) as usize])
-    }
-
     fn weighs(&self, with: u32) -> u8 {
         let [all, with] = [self.documents, with].map(|count| libm::log(f64::from(count) + 1.0));
         let rarity = if self.documents == 0 { 1.0 } else { (all - with) / all };
         libm::round(rarity * rarity * f64::from(Frequencies::MAX_WEIGHT)).max(1.0) as u8
     }
 
-    /// A set of features with their weights, as a set in which each feature is repeated as often as it
-    /// weighs: for [`signature_of`]. Not sorted.
-    ///
-    /// [`signature_of`]: crate::fingerprint::signature_of
-    pub fn weighted(&self, set: &[u64]) -> Vec<u64> {
-        // All weights first: their counters are far apart, and the processor reads several at a time.
-        let weights = self.weights(set);
-        let mut repeated = Vec::with_capacity(weights.iter().sum::<u64>() as usize);
-        for (feature, weight) in set.iter().zip(weights) {
-            repeated.extend((0..weight).map(|time| repetition(*feature, time)));
-        }
-        repeated
-    }
-
-    /// The weight of each of these features.
-    pub fn weights(&self, set: &[u64]) -> Vec<u64> {
-        let of_counts = self.of_counts();
-        set.iter().map(|feature| self.weight(of_counts, *feature)).collect()
+    /// The weight of each of these features, 1 to 16.
+    pub fn weights(&self, set: &[u64]) -> Vec<u8> {
+        let cells = self.weights.get_or_init(|| self.of_cells());
+        let weight = |place: usize| (cells[place / 2] >> (place % 2 * 4) & 0xf) + 1;
+        // The lesser count has the greater weight.
+        set.iter().map(|feature| places(*feature).map(weight).into_iter().fold(1, u8::max)).collect()
     }
 
     /// The digest of the table, as in its file. Tables of one digest give the same weights.
@@ -171,18 +149,6 @@ fn places(feature: u64) -> [usize; ROWS] {
     [feature as usize % ROW, ROW + (feature >> 32) as usize % ROW]
 }
 
-/// A different hash for each repetition of a feature; the first is the feature itself. The steps are those of
-/// the finalizer of `SplitMix64`: minima of hashes that are mixed less estimate worse.
-fn repetition(feature: u64, time: u64) -> u64 {
-    if time == 0 {
-        return feature;
-    }
-    let mut mixed = feature ^ time.wrapping_mul(0xd6e8_feb8_6659_fd93);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -207,13 +173,18 @@ mod tests {
         table
     }
 
-    fn weight(table: &Frequencies, feature: u64) -> u64 {
-        table.weight(table.of_counts(), feature)
+    fn weight(table: &Frequencies, feature: u64) -> u32 {
+        u32::from(table.weights(&[feature])[0])
+    }
+
+    /// The number of counted texts that have a feature, or slightly more.
+    fn count(table: &Frequencies, feature: u64) -> u32 {
+        places(feature).map(|place| u32::from(table.counts[place])).into_iter().min().unwrap_or(0)
     }
 
     /// The weighted Jaccard similarity of two sets: the weight of the common features ÷ that of all.
     fn similarity(table: &Frequencies, a: &[u64], b: &[u64]) -> f64 {
-        let weight = |set: &[u64]| set.iter().map(|feature| weight(table, *feature)).sum::<u64>() as f64;
+        let weight = |set: &[u64]| f64::from(set.iter().map(|feature| weight(table, *feature)).sum::<u32>());
         let common: Vec<u64> = a.iter().copied().filter(|feature| b.contains(feature)).collect();
         weight(&common) / (weight(a) + weight(b) - weight(&common))
     }
@@ -224,7 +195,7 @@ mod tests {
         let table = table(&sets);
         assert!(jaccard(&sets[0], &sets[1]) > 0.49);
         assert!(similarity(&table, &sets[0], &sets[1]) < 0.1);
-        assert_eq!(weight(&table, 12), u64::from(Frequencies::MAX_WEIGHT));
+        assert_eq!(weight(&table, 12), Frequencies::MAX_WEIGHT);
         let edited: Vec<u64> = sets[0].iter().copied().skip(9).collect();
         assert!(similarity(&table, &sets[0], &edited) > 0.7);
     }
@@ -235,7 +206,7 @@ mod tests {
         let table = table(&sets);
         for removed in [5, 20, 50] {
             let edited: Vec<u64> = sets[3].iter().copied().skip(removed).collect();
-            let [a, b] = [&sets[3], &edited].map(|set| Signature::of(&table.weighted(set), 200));
+            let [a, b] = [&sets[3], &edited].map(|set| Signature::weighted(set, &table.weights(set), 200));
             let exact = similarity(&table, &sets[3], &edited);
             assert!((a.similarity(&b) - exact).abs() < 3.0 / 200_f64.sqrt(), "{removed}");
         }
@@ -264,17 +235,26 @@ mod tests {
         assert_eq!(Frequencies::from_bytes(&bytes[..9]).unwrap_err(), WrongFrequencies::Damaged);
         assert_eq!(Frequencies::from_bytes(b"idf").unwrap_err(), WrongFrequencies::Form);
         // An empty table gives every feature the greatest weight.
-        let repeated = Frequencies::default().weighted(&[7]);
-        assert_eq!((repeated.len(), repeated[0], repeated[15]), (16, 7, 13_268_564_162_144_409_171));
+        assert_eq!(Frequencies::default().weights(&[7]), [16]);
         // These values never change: files and the signatures of other runs depend on them.
         assert_eq!(table.digest(), 7_998_255_745_780_008_038);
+    }
+
+    #[test]
+    fn a_weight_is_that_of_the_count() {
+        let sets = sets(400);
+        let table = table(&sets);
+        let expected = |feature: &u64| table.weighs(count(&table, *feature).min(400));
+        for set in &sets {
+            assert_eq!(table.weights(set), set.iter().map(expected).collect::<Vec<u8>>());
+        }
     }
 
     #[test]
     fn a_count_never_overflows() {
         let mut table = Frequencies::default();
         (0..70_000).for_each(|_| table.add(&[7]));
-        assert_eq!((table.documents(), table.count(7)), (65_535, 65_535));
-        assert_eq!((weight(&table, 7), weight(&table, 8)), (1, u64::from(Frequencies::MAX_WEIGHT)));
+        assert_eq!((table.documents(), count(&table, 7)), (65_535, 65_535));
+        assert_eq!((weight(&table, 7), weight(&table, 8)), (1, Frequencies::MAX_WEIGHT));
     }
 }

@@ -10,6 +10,7 @@ mod code;
 #[cfg(feature = "zh")]
 mod counts;
 mod digest;
+mod distinct;
 mod first;
 mod frequencies;
 #[cfg(feature = "zh")]
@@ -28,7 +29,7 @@ mod weights;
 mod words;
 
 pub use bag::{Bag, Class};
-pub use characters::{characters, letter_grams};
+pub use characters::{characters, letter_grams, letters};
 pub use code::{CodePlan, token_grams};
 pub use digest::{Digest, HashFunction, Kind, Limbs, low_bytes};
 pub use frequencies::{Frequencies, WrongFrequencies};
@@ -41,6 +42,7 @@ pub use units::Units;
 pub use weights::{ONE, fixed, logarithmic, to_number};
 pub use words::{Cutter, WordPlan};
 
+pub(crate) use distinct::distinct;
 pub(crate) use sentences::sentences;
 
 // Without the feature, the callers have refused texts with Chinese.

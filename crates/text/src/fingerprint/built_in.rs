@@ -32,6 +32,14 @@ pub(super) fn profiles() -> Vec<Profile> {
         all.push(named(recipe.name, recipe.summary, signed));
     }
     all.push(named(
+        "noisy",
+        "For dedupe: copies with wrong letters, as of scanned pages and typing, in any language. Features: \
+         every five adjacent letters, or about three of Chinese and Japanese, without spaces; 255 minima, 85 \
+         bands of 3. Texts that may be similar are aligned: three fifths of their letters must be the same \
+         ones in the same order.",
+        noisy(),
+    ));
+    all.push(named(
         "longest-sentences",
         "The three longest sentences, the method of early news searches: texts are similar if they share two \
          of them. Finds reprints that drop or move sentences without changing them. Does not find copies \
@@ -45,6 +53,7 @@ pub(super) fn profiles() -> Vec<Profile> {
         longest_three_as_one(),
     ));
     all.extend(Width::ALL.map(supplied));
+    all.extend(of_images());
     all
 }
 
@@ -59,6 +68,18 @@ fn supplied(width: Width) -> Profile {
     let recipe =
         Recipe { preparation: Preparation::Nothing, ..recipe(width, bits / 8 - 1, Features::Supplied) };
     named(&format!("hashes-{bits}"), &summary, recipe)
+}
+
+fn of_images() -> [Profile; 2] {
+    let of = |name, summary, width, k| {
+        let recipe = Recipe { preparation: Preparation::Nothing, ..recipe(width, k, Features::Images) };
+        named(name, summary, recipe)
+    };
+    let pdq = "Images: PDQ, 256 bits. Finds copies that were compressed, scaled, recoloured or slightly \
+               cropped. Flat images are short. Takes JPEG, PNG, WebP and GIF, and no texts.";
+    let phash = "Images: the 64 lowest frequencies of a cosine transform. Takes a quarter of the memory of \
+                 pdq, and finds more unlike images. Takes JPEG, PNG, WebP and GIF, and no texts.";
+    [of("pdq", pdq, Width::Bits256, 31), of("phash-64", phash, Width::Bits64, 8)]
 }
 
 fn simhashes() -> Vec<Profile> {
@@ -154,6 +175,7 @@ fn recipe(width: Width, k: u32, features: Features) -> Recipe {
         width,
         signature: None,
         k,
+        alignment: None,
         least_k: None,
     }
 }
@@ -253,6 +275,18 @@ fn longest_three_as_one() -> Recipe {
         weights: Weights::One,
         hash: HashFunction::Md5,
         ..recipe(Width::Bits128, 0, Features::Sentences { count: 3, as_one: true })
+    }
+}
+
+/// Unlike texts have up to a tenth of their sets of letters in common and at most four tenths of their
+/// letters in one order; copies with every eighth letter wrong have a fifth, and eight tenths.
+fn noisy() -> Recipe {
+    let shape = SignatureShape { cells: 255, cell_bytes: 1, bands: 85, rows: 3, is_set: false };
+    Recipe {
+        weights: Weights::One,
+        signature: Some(shape),
+        alignment: Some(0.6),
+        ..recipe(Width::Bits128, shape.distance_for(0.15), Features::Letters(5))
     }
 }
 

@@ -23,20 +23,22 @@ pub fn signature_name(signature: &[u8]) -> Hash {
 /// The signature of a set of 64-bit hashes, in this shape: the lowest bytes of the minima, at most four of
 /// each; or, if the shape is a set, the lowest bytes of the hashes themselves, padded with zeros.
 pub fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
-    if shape.is_set {
-        let mut signature: Vec<u8> = set
-            .iter()
-            .take(usize::from(shape.cells))
-            .flat_map(|hash| hash.to_le_bytes().into_iter().take(usize::from(shape.cell_bytes)))
-            .collect();
-        signature.resize(shape.bytes(), 0);
-        return signature;
+    if !shape.is_set {
+        return Signature::of(set, usize::from(shape.cells)).bytes(shape.cell_bytes);
     }
-    let minima = Signature::of(set, usize::from(shape.cells));
-    let bytes =
-        |minimum: &u32| u64::from(*minimum).to_le_bytes().into_iter().take(usize::from(shape.cell_bytes));
-    minima.minima().iter().flat_map(bytes).collect()
+    let mut signature: Vec<u8> =
+        set.iter().take(usize::from(shape.cells)).flat_map(|hash| low(*hash, shape.cell_bytes)).collect();
+    signature.resize(shape.bytes(), 0);
+    signature
 }
+
+/// The lowest bytes of a number, at most eight.
+fn low(number: u64, bytes: u8) -> impl Iterator<Item = u8> {
+    number.to_le_bytes().into_iter().take(usize::from(bytes))
+}
+
+/// The value of a slot without an element.
+pub(super) const EMPTY: u64 = u64::MAX;
 
 /// A signature. Equal sets have equal signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +50,6 @@ impl Signature {
     /// The signature of a set of 64-bit hashes, with `minima` minima, 1 to 65,536. All minima of an empty
     /// set are 0.
     pub fn of(set: &[u64], minima: usize) -> Signature {
-        const EMPTY: u64 = u64::MAX;
         let mut slots = vec![EMPTY; minima];
         let mut empty = minima;
         // After as many rounds as slots, each further round assigns all elements to one slot, so that it is
@@ -68,8 +69,18 @@ impl Signature {
                 slots[at] = slots[at].min(value);
             }
         }
+        Signature::of_slots(slots)
+    }
+
+    /// The signature of the least values of slots; those of an empty set are all [`EMPTY`].
+    pub(super) fn of_slots(slots: Vec<u64>) -> Signature {
         let fold = |slot: u64| if slot == EMPTY { 0 } else { (mixed(slot, 1) >> 32) as u32 };
         Signature { minima: slots.into_iter().map(fold).collect() }
+    }
+
+    /// This many of the lowest bytes of each minimum, at most four.
+    pub(super) fn bytes(&self, of_each: u8) -> Vec<u8> {
+        self.minima.iter().flat_map(|minimum| low(u64::from(*minimum), of_each)).collect()
     }
 
     /// The minima.
@@ -243,7 +254,7 @@ pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
 
 /// A different hash of a hash for each round: the finalizer of `SplitMix64`. Round 0 is the hash itself.
 #[inline]
-fn mixed(element: u64, round: u64) -> u64 {
+pub(super) const fn mixed(element: u64, round: u64) -> u64 {
     if round == 0 {
         return element;
     }

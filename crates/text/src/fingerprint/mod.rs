@@ -20,6 +20,7 @@ mod sensitivity;
 #[cfg(feature = "profiles")]
 mod user;
 mod vote;
+mod weighted;
 mod weights;
 
 #[cfg(test)]
@@ -33,7 +34,7 @@ pub use given::{Ballot, GivenFeature, Voted, WrongBallot};
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
 #[cfg(feature = "html")]
 pub use pages::has_too_little;
-pub use profile::{Profile, ProfileId, Profiles, check_takes_texts, makes_the_same};
+pub use profile::{Profile, ProfileId, Profiles, check_takes_images, check_takes_texts, makes_the_same};
 pub use recipe::simhash_of;
 pub(crate) use recipe::{Features, Recipe};
 #[cfg(feature = "profiles")]
@@ -60,6 +61,18 @@ pub struct Fingerprint {
     /// The distance up to which another fingerprint is that of a near-duplicate, unless a request sets
     /// another one. It depends on the text if the profile is for short texts.
     pub k: u32,
+}
+
+impl Fingerprint {
+    /// The fingerprint of an image, which has no features.
+    pub fn of_image(hash: Hash, status: Status, k: u32) -> Fingerprint {
+        Fingerprint { hash, features: 0, status, moved: Moved::default(), k }
+    }
+
+    /// Whether it is that of an image, of which nothing is known about changed words.
+    pub fn is_of_image(&self) -> bool {
+        self.features == 0 && self.status != Status::Empty
+    }
 }
 
 /// A fingerprint, and its signature if the profile makes signatures; the hash is then the name of the

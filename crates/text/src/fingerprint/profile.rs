@@ -17,10 +17,10 @@ use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint, Signed};
 use crate::NeedsFeature;
 #[cfg(feature = "zh")]
-use crate::features::Frequencies;
+use crate::features::{Frequencies, letters};
 #[cfg(feature = "zh")]
 use crate::stop::stoppable;
-use lookalike_hash::{SignatureShape, Width};
+use lookalike_hash::{SignatureShape, SketchCheck, Width};
 
 /// The name and version of a profile, written `copies-64@1`. The id of a user's profile ends in the digest
 /// of its definition: `house@1+2f6c0ad5c4e71b83`.
@@ -121,10 +121,26 @@ impl Profile {
         self.recipe.k
     }
 
+    /// The check that decides about duplicates where no distance is given: the texts of near documents must
+    /// be similar, so they may be farther apart. `None` if the distance decides.
+    pub fn check(&self) -> Option<SketchCheck> {
+        let farther = match (&self.recipe.features, self.recipe.signature) {
+            (Features::Shingles(_), None) => self.width().bits() / 16,
+            (Features::ShortTexts, None) => 10,
+            _ => return None,
+        };
+        Some(SketchCheck { k: self.default_k() + farther, similarity: 0.5 })
+    }
+
     /// Whether it makes fingerprints of texts and features. Otherwise the client makes the hashes, and every
     /// text is empty.
     pub fn takes_texts(&self) -> bool {
-        !matches!(self.recipe.features, Features::Supplied)
+        !matches!(self.recipe.features, Features::Supplied | Features::Images)
+    }
+
+    /// Whether its hashes are made from images: PDQ with 256 bits, and `phash-64` with 64.
+    pub fn takes_images(&self) -> bool {
+        matches!(self.recipe.features, Features::Images)
     }
 
     /// Whether its features are those of short texts. A second check then compares them as well, because
@@ -143,6 +159,19 @@ impl Profile {
     /// Whether its signatures can have weights that a corpus teaches: they are minima of shingles.
     pub fn takes_weights(&self) -> bool {
         self.recipe.signature.is_some() && matches!(self.recipe.features, Features::Shingles(_))
+    }
+
+    /// The share of letters in one order, 0 to 1, that near texts must have besides near signatures. `None`
+    /// if signatures or hashes alone decide. What has no texts, such as a collection, cannot use a profile
+    /// with this share.
+    pub fn alignment(&self) -> Option<f64> {
+        self.recipe.alignment
+    }
+
+    /// The letters, digits and marks of a text, prepared as by the profile: what is aligned.
+    #[cfg(feature = "zh")]
+    pub fn letters(&self, text: &str) -> String {
+        letters(&self.recipe.preparation.apply(text))
     }
 
     /// Whether its features are keywords, so that it finds texts on the same topic and not copies.
@@ -280,13 +309,26 @@ pub fn check_takes_texts(profile: &Profile) -> Result<(), String> {
     if profile.takes_texts() {
         return Ok(());
     }
+    let takes = if profile.takes_images() { "an image or" } else { "only" };
     Err(format!(
-        "profile {} takes no text, page or features, only a hash of {} hexadecimal digits that the client \
+        "profile {} takes no text, page or features, {takes} a hash of {} hexadecimal digits that the client \
          makes; profiles that take texts are {}",
         profile.id,
         profile.width().digits(),
         listing(Profile::all().iter().filter(|profile| profile.takes_texts()))
     ))
+}
+
+/// Why a profile does not take an image, and which built-in ones do.
+///
+/// # Errors
+/// With that reason, if its hashes are not made from images.
+pub fn check_takes_images(profile: &Profile) -> Result<(), String> {
+    if profile.takes_images() {
+        return Ok(());
+    }
+    let known = listing(Profile::all().iter().filter(|profile| profile.takes_images()));
+    Err(format!("profile {} takes no image; profiles that take images are {known}", profile.id))
 }
 
 fn listing<'a>(profiles: impl Iterator<Item = &'a Profile>) -> String {

@@ -4,14 +4,14 @@
 //! (`profile`), and the written form of a recipe (`profiles`).
 
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
-use super::minhash::{signature_name, signature_of};
+use super::minhash::{Signature, signature_name, signature_of};
 use super::sensitivity::{Change, Moved, RELIABLE, moved_bits, moved_cells};
 use super::vote::{Sums, Tie, decide, round_like_others, vote};
 pub(crate) use super::weights::{IdfChoice, Top, Weights};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
     Bag, CodePlan, Cutter, Digest, Frequencies, HashFunction, Keyword, Kind, Limbs, ONE, Origins,
-    ShinglePlan, WordPlan, characters, fixed, has_grams, keywords, letter_grams, logarithmic,
+    ShinglePlan, WordPlan, characters, distinct, fixed, has_grams, keywords, letter_grams, logarithmic,
     longest_sentences, shingles, short_texts, to_number, token_grams, weighs_less,
 };
 use crate::stop::{Check, Stop, whole};
@@ -40,6 +40,8 @@ pub(crate) struct Recipe {
     pub(crate) signature: Option<SignatureShape>,
     /// The distance up to which two fingerprints are near-duplicates, unless a request sets another one.
     pub(crate) k: u32,
+    /// If set, near texts must also have this share of their letters in one order, 0 to 1.
+    pub(crate) alignment: Option<f64>,
     /// If set, that distance depends on the text: it is at least this, and at most `k + 1`
     /// ([`Moved::least_k`]).
     pub(crate) least_k: Option<u32>,
@@ -76,6 +78,8 @@ pub(crate) enum Features {
     ShortTexts,
     /// None: the client makes the hashes, and texts have no fingerprint.
     Supplied,
+    /// None: hashes are made from images, by other crates.
+    Images,
 }
 
 /// An occurrence of a feature: its digest and its text.
@@ -142,11 +146,17 @@ impl Recipe {
     ) -> Result<Signed, Stop> {
         check()?;
         if let Some(shape) = self.signature {
-            let set = self.set_of(prepared, dictionary);
+            let mut set = self.distinct(prepared, dictionary);
             check()?;
+            if shape.is_set {
+                set.sort_unstable();
+            }
             let signature = match table {
+                Some(table) => {
+                    let cells = usize::from(shape.cells);
+                    Signature::weighted(&set, &table.weights(&set), cells).bytes(shape.cell_bytes)
+                }
                 None => signature_of(&set, shape),
-                Some(table) => signature_of(&table.weighted(&set), shape),
             };
             let hash = signature_name(&signature);
             let moved = moved_cells(shape, set.len(), Change::of(self, prepared));
@@ -274,24 +284,29 @@ impl Recipe {
     }
 
     fn set_of(&self, prepared: &str, dictionary: &impl CutsWords) -> Vec<u64> {
+        let mut set = self.distinct(prepared, dictionary);
+        set.sort_unstable();
+        set
+    }
+
+    /// [`Recipe::feature_set`] of a prepared text, in no order.
+    fn distinct(&self, prepared: &str, dictionary: &impl CutsWords) -> Vec<u64> {
         if prepared.is_empty() {
             return Vec::new();
         }
-        let bag: Bag<Limbs<1>> = match (&self.features, self.keywords(prepared)) {
-            (_, Some(found)) => bag_of(
-                &found
-                    .iter()
-                    .map(|keyword| (Limbs::of(Kind::Word, &keyword.word), keyword.weight))
-                    .collect::<Vec<_>>(),
-            ),
-            (Features::ShortTexts, None) => self.bag_of_short_texts(prepared, HashFunction::Xxh3, |_| ()),
-            (_, None) => self.bag_by(prepared, dictionary, Limbs::of, |_| ()),
-        };
-        let mut set: Vec<u64> =
-            bag.classes().iter().flat_map(|class| &class.digests).map(|[hash]| *hash).collect();
-        set.sort_unstable();
-        set.dedup();
-        set
+        let mut found: Vec<Limbs<1>> = Vec::new();
+        if prepared.len() > LONG {
+            found.reserve_exact(prepared.len());
+        }
+        let mut each = |kind: Kind, text: &str| found.push(Limbs::of(kind, text));
+        match (&self.features, self.keywords(prepared)) {
+            (_, Some(keywords)) => keywords.iter().for_each(|keyword| each(Kind::Word, &keyword.word)),
+            (Features::ShortTexts, None) => short_texts(prepared, each),
+            (_, None) => {
+                self.occurrences(prepared, dictionary, each);
+            }
+        }
+        distinct(found).into_iter().map(|[hash]| hash).collect()
     }
 
     /// The features of a prepared text. `see` is called with each occurrence.
@@ -340,8 +355,7 @@ impl Recipe {
             grams.reserve_exact(of_grams);
             whole.reserve_exact(prepared.len() - of_grams);
         }
-        let mut gram_weight = ONE;
-        let mut each = |kind: Kind, text: &str| {
+        let each = |kind: Kind, text: &str| {
             let digest = digest(kind, text);
             see((digest, text));
             match plan {
@@ -350,8 +364,23 @@ impl Recipe {
                 _ => whole.push(digest),
             }
         };
+        let gram_weight = self.occurrences(prepared, dictionary, each);
+        bag.count(whole, self.weigh(ONE));
+        bag.count(half, self.weigh(ONE / 2));
+        bag.count(grams, self.weigh(gram_weight));
+        bag
+    }
+
+    /// Passes each occurrence of a feature, unless the features are keywords or those of short texts. Returns
+    /// the weight of a gram.
+    fn occurrences(
+        &self,
+        prepared: &str,
+        dictionary: &impl CutsWords,
+        mut each: impl FnMut(Kind, &str),
+    ) -> u64 {
         match &self.features {
-            Features::Shingles(plan) => gram_weight = shingles(prepared, *plan, dictionary, each),
+            Features::Shingles(plan) => return shingles(prepared, *plan, dictionary, each),
             Features::Words(plan) => plan.features(prepared, dictionary, each),
             Features::Characters { length, takes_short } => {
                 if *takes_short || prepared.chars().nth(length - 1).is_some() {
@@ -368,12 +397,9 @@ impl Recipe {
                     found.iter().for_each(|sentence| each(Kind::Word, sentence));
                 }
             }
-            Features::ShortTexts | Features::Supplied => {}
+            Features::ShortTexts | Features::Supplied | Features::Images => {}
         }
-        bag.count(whole, self.weigh(ONE));
-        bag.count(half, self.weigh(ONE / 2));
-        bag.count(grams, self.weigh(gram_weight));
-        bag
+        ONE
     }
 
     /// The features of short texts. They are counted apart, so that the loops of other features have no

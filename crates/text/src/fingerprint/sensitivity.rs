@@ -147,7 +147,7 @@ impl Touched {
                 split: [1.0; 2],
             },
             Features::Code(plan) => words(plan.tokens as f64 / 2.0),
-            Features::Sentences { .. } | Features::Supplied => words(1.0),
+            Features::Sentences { .. } | Features::Supplied | Features::Images => words(1.0),
             Features::ShortTexts => Touched::of_short_texts(units, letters),
         }
     }

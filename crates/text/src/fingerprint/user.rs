@@ -31,6 +31,9 @@ pub enum Contradiction {
          \"hashes-256\" without features"
     )]
     Supplied,
+    /// No hash of images has this width.
+    #[error("bits takes 64 or 256 with hashes of images: leave it out")]
+    Images,
     /// A signature cannot have this shape.
     #[error(
         "bands × rows takes 1 to {}, and cells that number to {}",
@@ -56,7 +59,10 @@ impl Profile {
         recipe: Recipe,
         files: &[(&str, Option<String>)],
     ) -> Result<Profile, Contradiction> {
-        let is_supplied = matches!(recipe.features, Features::Supplied);
+        if matches!(recipe.features, Features::Images) && recipe.width == Width::Bits128 {
+            return Err(Contradiction::Images);
+        }
+        let is_supplied = matches!(recipe.features, Features::Supplied | Features::Images);
         if recipe.width == Width::Bits256 && !is_supplied {
             return Err(Contradiction::Supplied);
         }
@@ -111,6 +117,7 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
         }
         Features::ShortTexts => "short texts".to_owned(),
         Features::Supplied => "supplied".to_owned(),
+        Features::Images => "images".to_owned(),
     };
     let weights = match &recipe.weights {
         Weights::One => "one".to_owned(),

@@ -162,7 +162,11 @@ impl Definition {
                 set(&mut plan.stop_words, stop_words.or(built_in));
             }
             Features::Characters { length, .. } | Features::Letters(length) => set(length, self.gram.take()),
-            Features::Code(_) | Features::Sentences { .. } | Features::ShortTexts | Features::Supplied => {}
+            Features::Code(_)
+            | Features::Sentences { .. }
+            | Features::ShortTexts
+            | Features::Supplied
+            | Features::Images => {}
         }
     }
 

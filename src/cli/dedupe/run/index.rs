@@ -98,7 +98,7 @@ fn build(arguments: &DedupeArguments) -> Result<(), Failure> {
             "{profile} takes only hashes that were made earlier, and no texts"
         )));
     }
-    let mut inputs = Inputs::of(&arguments.inputs, arguments.read.format);
+    let mut inputs = Inputs::of(&arguments.inputs, arguments.read.format, false);
     inputs.passed_over().iter().chain(&inputs.notes).for_each(|note| tell(note));
     let mut maker = Maker::of(arguments, profile, false);
     let mut problems = inputs.problems.clone();

@@ -3,9 +3,19 @@
 use indicatif::ProgressBar;
 
 use super::super::super::Failure;
+use super::super::record::Maker;
 use super::super::spool::{Kind, Stored};
 use super::super::tape::Told;
 use super::{Keep, Run, show_invalid};
+
+/// What is told of documents in which there is too little to compare.
+fn too_little(maker: &Maker) -> &'static str {
+    if maker.profile.takes_images() {
+        "kept without comparison, of a quality below --min-quality"
+    } else {
+        "kept with too little text to compare"
+    }
+}
 
 impl Run<'_> {
     /// Takes the name of the next record, and its place in the counts.
@@ -26,7 +36,7 @@ impl Run<'_> {
             }
             Kind::Little => {
                 self.summary.read += 1;
-                *self.summary.also.entry("kept with too little text to compare").or_default() += 1;
+                *self.summary.also.entry(too_little(self.maker)).or_default() += 1;
             }
             Kind::Contaminated => {}
             Kind::Other => *self.summary.also.entry("copied without comparison").or_default() += 1,

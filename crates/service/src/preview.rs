@@ -1,0 +1,152 @@
+//! What would become of documents if they were stored, without storing them: a dry run.
+//!
+//! Documents are compared with stored ones, and with earlier ones of the run.
+//! Exact sentences that two documents share (`min_containment`) and marks are not looked at.
+
+use std::sync::Arc;
+
+use super::Service;
+use super::documents::{Offered, status};
+use super::error::ServiceError;
+use super::runs::{Run, Seen};
+use lookalike_engine::{Collection, DuplicateRule, Filter, Judge, Match, Query, Row, WorkBudget};
+use lookalike_hash::{CollectionName, DocumentId, Hash};
+use lookalike_run::pool::{Cancel, Patience, Turns};
+use lookalike_text::fingerprint::Status;
+
+/// The number of near documents that a check compares, as the writer does.
+const COMPARED: usize = 32;
+
+/// What would become of a document.
+#[derive(Clone, Debug)]
+pub struct Foreseen {
+    /// Its hash.
+    pub hash: Hash,
+    /// Whether the fingerprint is reliable; `None` if the client sent a hash or a signature.
+    pub status: Option<Status>,
+    /// Whether a document with its id is stored.
+    pub is_known: bool,
+    /// What it is among all others.
+    pub fate: Fate,
+}
+
+/// What a document is among other stored documents and earlier ones of the run.
+#[derive(Clone, Debug)]
+pub enum Fate {
+    /// No other is near it.
+    New,
+    /// This stored document is the nearest that it duplicates.
+    NearStored(Box<Match>),
+    /// It duplicates no stored document; of those of the run, the one at this place is the nearest.
+    NearEarlier(u64, u32),
+}
+
+impl Service {
+    /// Says for each document what would become of it. An invalid document fails alone. With a run, earlier
+    /// documents are those of its earlier requests, too.
+    ///
+    /// # Errors
+    /// For all documents: if the collection or the run does not exist, or the pool is full.
+    pub async fn preview<E: From<ServiceError> + Send + 'static>(
+        self: &Arc<Self>,
+        name: &CollectionName,
+        run: Option<Run>,
+        offered: impl Iterator<Item = Result<Offered, E>> + Send + 'static,
+    ) -> Result<Vec<Result<Foreseen, E>>, ServiceError> {
+        let collection = self.engine()?.find(name)?;
+        let prepared = self.prepare(name, Patience::Bulk, offered).await?;
+        let (service, of, wanted) = (Arc::clone(self), name.clone(), run.clone());
+        let look = move |cancel: &Cancel| {
+            // A request that never had its turn leaves the run as it is.
+            let settings = collection.settings();
+            let mut seen = match &wanted {
+                Some(run) => service.runs.take(&of, &settings, run)?,
+                None => Seen::new(&settings),
+            };
+            let mut turns = Turns::new(Patience::Bulk);
+            let mut all = Vec::with_capacity(prepared.len());
+            for prepared in prepared {
+                turns.pause();
+                cancel.check()?;
+                all.push(match prepared {
+                    Ok(prepared) => {
+                        let (mut document, is_little) = prepared.into_parts();
+                        (document.row.text, document.row.metadata) = (None, None);
+                        document.row.thumbnail = None;
+                        let row = document.row;
+                        let id = &document.id;
+                        let is_known = service.engine()?.count(&collection, std::slice::from_ref(id))? > 0;
+                        let fate = service.fate(&collection, id, &row, is_little, &seen, cancel)?;
+                        if !is_little {
+                            seen.add(seen.next, &row)?;
+                        }
+                        Ok(Foreseen { hash: row.hash, status: status(&row), is_known, fate })
+                    }
+                    Err(error) => Err(error),
+                });
+                seen.next += 1;
+            }
+            Ok::<_, ServiceError>((all, seen))
+        };
+        let (all, seen) = self.pool.run(Patience::Bulk, look).await??;
+        if let Some(run) = run {
+            self.runs.hold(name.clone(), run.name, seen);
+        }
+        Ok(all)
+    }
+
+    fn fate(
+        &self,
+        collection: &Arc<Collection>,
+        id: &DocumentId,
+        row: &Row,
+        is_little: bool,
+        seen: &Seen,
+        cancel: &Cancel,
+    ) -> Result<Fate, ServiceError> {
+        if is_little {
+            return Ok(Fate::New);
+        }
+        let settings = collection.settings();
+        let rule = self.rule_of(&settings)?;
+        if let Some(near) = self.nearest_stored(collection, id, row, rule, cancel)? {
+            return Ok(Fate::NearStored(Box::new(near)));
+        }
+        let nearest = seen.nearest(row, rule);
+        Ok(nearest.map_or(Fate::New, |(distance, place)| Fate::NearEarlier(place, distance)))
+    }
+
+    fn nearest_stored(
+        &self,
+        collection: &Arc<Collection>,
+        id: &DocumentId,
+        row: &Row,
+        rule: DuplicateRule,
+        cancel: &Cancel,
+    ) -> Result<Option<Match>, ServiceError> {
+        let is_signed = collection.settings().signatures.is_some();
+        let query = Query {
+            hash: row.hash,
+            signature: row.sketch.as_deref().filter(|_| is_signed).map(Arc::from),
+            k: rule.reach(row),
+            limit: if rule.check.is_some() { COMPARED } else { 1 },
+            after: None,
+            filter: Some(Box::new(Filter::without(id.clone()))),
+            scan: false,
+            document: None,
+        };
+        collection.check(&query)?;
+        let (mut budget, mut found) = (WorkBudget::unlimited(cancel), Vec::new());
+        self.engine()?.answer(collection, &[query], &mut budget, &mut |answer| found = answer.matches)?;
+        if rule.check.is_some() {
+            let row = row.clone();
+            let judge: Judge = Box::new(move |near, other, _| {
+                let similarity = rule.similarity(&row, near.distance, other.sketch.as_deref());
+                near.similarity = similarity.flatten();
+                Ok(similarity.is_some())
+            });
+            self.engine()?.judge(collection, &mut found, judge, cancel)?;
+        }
+        Ok(found.into_iter().next())
+    }
+}
