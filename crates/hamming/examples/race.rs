@@ -148,9 +148,8 @@ fn race<W: Racer>(count: usize) {
             assert!(found.iter().all(|count| *count == found[0]), "k = {k}: {found:?}");
         }
         let report = index.within(queries[0], k, &mut Vec::new());
-        let plan = report.plan.map_or("scan".to_owned(), |plan| {
-            format!("{:?} of {:?}", plan.radii(), plan.bits().iter().max())
-        });
+        let plan =
+            report.plan.map_or("scan".to_owned(), |plan| format!("{:?} of {:?}", plan.radii(), plan.bits()));
         let [ours, plain, scan, peer] = times;
         println!(
             "| {k} | {ours:.0} | {:.2} | {:.2} | {:.2} | {:.2} | {} | {} | {} | {plan} |",

@@ -5,10 +5,11 @@
 //! of their insertion. So the free entries are in the middle and serve both, and a query reads each of the
 //! two as one run of memory. A bin that is full is copied to a longer one.
 //!
-//! Sixteen entries are a *tile*. A tile has a [`Plane`] for each 16 bits of a hash after the first 16 of its
-//! block, so that a few instructions compare sixteen hashes. The first planes of all tiles are in front of
-//! the others, because most hashes are known to be far by the first planes alone. The position of a bin
-//! implies the first bits of the block. If it implies fewer than 16, the others are with the marks.
+//! Sixteen entries are a *tile*. A tile has a [`Plane`] for each 16 bits of a hash after its block, so that a
+//! few instructions compare sixteen hashes. The first planes of all tiles are in front of the others, because
+//! most hashes are known to be far by the first planes alone; of numbered entries the others have the number.
+//! The position of a bin implies the first bits of the block. If it implies fewer than 16, the others are
+//! with the marks.
 //!
 //! The *marks* of a tile are cells of 16 bits: two have a bit for each entry at the front, and at the back,
 //! that is not removed; the others have 4, 8 or 16 more bits of each entry.
@@ -23,7 +24,7 @@
 //!
 //! *Absent*: which bits select a bin (`bins`), plans and answers (`probe`).
 
-use super::block::{Filed, IMPLIED_BITS, words};
+use super::block::{BLOCK_BITS, Filed, words};
 use super::memory::{Array, Compare, LANES, Pin, Plane, Slots, Tiles, cells, prefetch_from};
 
 /// The bits of the front in the number of entries.
@@ -106,7 +107,7 @@ impl Span {
 
 /// The cells of marks of a tile of a bin whose position implies `depth` bits of the block.
 pub(super) fn marks(depth: u32) -> usize {
-    let extra = match IMPLIED_BITS.saturating_sub(depth) {
+    let extra = match BLOCK_BITS.saturating_sub(depth) {
         0 => 0,
         1..=4 => 4,
         5..=8 => 8,
@@ -212,14 +213,16 @@ impl<'p, W: Filed> Bin<'p, W> {
         mut each: impl FnMut(usize, u32),
     ) {
         let add = |planes: &[Plane], from: usize, sums: C::Sums| {
-            let (fours, three) = planes.as_chunks::<4>();
+            let (fours, rest) = planes.as_chunks::<4>();
             let sums = fours
                 .iter()
                 .enumerate()
                 .fold(sums, |sums, (at, four)| compare.add_four(four, pattern, from + 4 * at, sums));
-            match three.as_array::<3>() {
-                Some(three) => compare.add_three(three, pattern, from + 4 * fours.len(), sums),
-                None => sums,
+            let from = from + 4 * fours.len();
+            match (rest.as_array::<3>(), rest.as_array::<2>()) {
+                (Some(three), _) => compare.add_three(three, pattern, from, sums),
+                (_, Some(two)) => compare.add_two(two, pattern, from, sums),
+                _ => sums,
             }
         };
         let (first, rest) = self.tiles.planes().split_at(self.tiles.len() * W::FIRST);
@@ -227,7 +230,7 @@ impl<'p, W: Filed> Bin<'p, W> {
         let first = &first[from * W::FIRST..span.to as usize * W::FIRST];
         let rest = &rest[from * Self::REST..span.to as usize * Self::REST];
         let of_first = first.chunks_exact(W::FIRST);
-        if Self::REST == 0 {
+        if W::COMPARED == W::FIRST {
             for (at, first) in of_first.enumerate() {
                 let near = compare.few(add(first, 0, compare.none()), k);
                 if near != 0 {
@@ -281,6 +284,14 @@ impl<'p, W: Filed> Bin<'p, W> {
         (hash, extra.into())
     }
 
+    /// The number of the entry at a place, if entries are numbered.
+    #[inline(always)]
+    pub(super) fn number(&self, place: usize) -> u32 {
+        let (tile, lane) = (place / LANES, place % LANES);
+        let [upper, lower] = [2, 1].map(|from_end| self.plane(tile, W::PLANES - from_end).read(lane));
+        u32::from(upper) << u16::BITS | u32::from(lower)
+    }
+
     #[inline(always)]
     fn plane(&self, tile: usize, plane: usize) -> &'p Plane {
         let planes = self.tiles.planes();
@@ -322,10 +333,10 @@ impl<'p, W: Filed> Bin<'p, W> {
         (LIVE + bit / LANES, bit % LANES)
     }
 
-    /// Inserts a hash, turned so that it begins with its block. Returns the new numbers of entries, which the
-    /// slot must get; `None` if the bin is full. Only the writer may call this.
+    /// Inserts an entry, with its block in front of it. Returns the new numbers of entries, which the slot
+    /// must get; `None` if the bin is full. Only the writer may call this.
     #[inline]
-    pub(super) fn insert(&self, turned: W, end: End) -> Option<Ends> {
+    pub(super) fn insert(&self, filed: W, end: End) -> Option<Ends> {
         if self.ends.len() >= self.room() {
             return None;
         }
@@ -335,12 +346,12 @@ impl<'p, W: Filed> Bin<'p, W> {
         };
         let (tile, lane) = (place / LANES, place % LANES);
         for plane in 0..W::PLANES {
-            self.plane(tile, plane).write(lane, turned.word(W::PLANES - 1 - plane));
+            self.plane(tile, plane).write(lane, filed.word(W::PLANES - 1 - plane));
         }
         if self.extra() > 0 {
             let (mark, shift) = self.place_in_marks(lane);
             let mask = self.extra_mask() << shift;
-            let extra = turned.word(W::PLANES) << shift & mask;
+            let extra = filed.word(W::PLANES) << shift & mask;
             self.set_mark(tile, mark, self.mark(tile, mark) & !mask | extra);
         }
         self.set_live(tile, end, |live| live | 1 << lane);
@@ -407,15 +418,26 @@ impl<'p, W: Filed> Bin<'p, W> {
         }
     }
 
-    /// The place of a hash, turned so that it begins with its block.
+    /// The place of an entry with these words that are compared, and the block in front of them, of which
+    /// `is_it` holds.
     #[inline(always)]
-    pub(super) fn find<C: Compare>(&self, compare: C, turned: W, end: End) -> Option<usize> {
-        let pattern = compare.pattern(&words(turned));
+    pub(super) fn find<C: Compare>(
+        &self,
+        compare: C,
+        (filed, end): (W, End),
+        is_it: impl Fn(W) -> bool,
+    ) -> Option<usize> {
+        let pattern = compare.pattern(&words(filed));
         let span = self.span(end, false);
-        let extra = u32::from(turned.word(W::PLANES) & self.extra_mask());
+        let extra = u32::from(filed.word(W::PLANES) & self.extra_mask());
         let mut found = None;
         self.for_each_near(compare, span, &pattern, (0, false), |tile, near| {
-            let is_it = |place: &usize| self.end_of(*place) == Some(end) && self.entry(*place).1 == extra;
+            let is_it = |place: &usize| {
+                self.end_of(*place) == Some(end) && {
+                    let (entry, extra_of_entry) = self.entry(*place);
+                    extra_of_entry == extra && is_it(entry)
+                }
+            };
             found = found.or_else(|| cells(near).map(|lane| tile * LANES + lane).find(is_it));
         });
         found

@@ -1,24 +1,27 @@
 //! A block: the bits of a hash by which a table is read, and the words in which the table stores a hash.
 //!
-//! The position of a hash in a table implies the first bits of the block. The other words of 16 bits are
-//! stored, each in a plane of its own, so that a word of sixteen hashes is compared at once.
+//! The position of a hash in a table implies the bits of the block. The words of 16 bits after them are
+//! stored, each in a plane of its own, so that a word of sixteen hashes is compared at once. Of hashes of 256
+//! bits six words are stored, and the number of the hash in [`super::rows`].
 
 use super::memory::MAX_PLANES;
 use lookalike_hash::{U256, Word};
 
-/// The maximum number of bits of a block.
-const MAX_BITS: u32 = 32;
-/// The number of first bits of a block that the words of an entry leave out.
-pub(super) const IMPLIED_BITS: u32 = 16;
+/// The number of bits of a block, which the words of an entry leave out.
+pub(super) const BLOCK_BITS: u32 = 16;
 
 /// A hash that an index can hold.
 pub trait Filed: Word + Default {
     /// Its blocks, the least significant first. Together they cover the whole hash.
     const BLOCKS: &'static [Block];
-    /// The words of an entry: all but the first 16 bits of the block.
+    /// The words of an entry: those after the block, then the number of the hash.
     const PLANES: usize;
+    /// The words that are compared: all of an entry, or all but its number.
+    const COMPARED: usize;
     /// The number of these words by which hashes are compared first.
     const FIRST: usize;
+    /// Whether an entry has a part of the hash and its number.
+    const NUMBERED: bool = Self::COMPARED < Self::PLANES;
     /// The distance from which on so many first words are near by chance that all words are compared at once.
     const WHOLE_FROM: u32;
     /// The mean number of hashes of a value of a block from which on another bit is distinguished.
@@ -38,9 +41,13 @@ pub trait Filed: Word + Default {
     #[must_use]
     fn with_word(self, word: u16) -> Self;
 
-    /// The entry with these bits in place of those that it leaves out.
+    /// The entry with the block in front of it.
     #[must_use]
     fn with_first(self, first: u32) -> Self;
+
+    /// The entry of the hash with this number, with the block in front of it. The hash begins with the block.
+    #[must_use]
+    fn filed(self, number: u32) -> Self;
 
     /// Rotated so that the first bit becomes bit `top` - 1.
     #[must_use]
@@ -49,12 +56,13 @@ pub trait Filed: Word + Default {
 
 macro_rules! filed {
     (
-        $word:ty, $blocks:expr, $planes:expr, $first:expr, $whole_from:expr, $limit:expr, $below:expr,
-        $low:expr
+        $word:ty, $blocks:expr, $planes:expr, $compared:expr, $first:expr, $whole_from:expr, $limit:expr,
+        $below:expr, $low:expr, $filed:expr
     ) => {
         impl Filed for $word {
             const BLOCKS: &'static [Block] = &$blocks;
             const PLANES: usize = $planes;
+            const COMPARED: usize = $compared;
             const FIRST: usize = $first;
             const WHOLE_FROM: u32 = $whole_from;
             const LIMIT: usize = $limit;
@@ -85,6 +93,11 @@ macro_rules! filed {
             }
 
             #[inline]
+            fn filed(self, number: u32) -> $word {
+                $filed(self, number)
+            }
+
+            #[inline]
             fn turned_back(self, top: u32) -> $word {
                 self.rotate_left(top)
             }
@@ -92,65 +105,78 @@ macro_rules! filed {
     };
 }
 
-const FOUR: [Block; 4] = Block::equal(16);
-const EIGHT: [Block; 8] = Block::equal(16);
-/// Six blocks of 26 bits above four of 25.
-const TEN: [Block; 10] = [
-    Block::new(0, 25),
-    Block::new(25, 25),
-    Block::new(50, 25),
-    Block::new(75, 25),
-    Block::new(100, 26),
-    Block::new(126, 26),
-    Block::new(152, 26),
-    Block::new(178, 26),
-    Block::new(204, 26),
-    Block::new(230, 26),
-];
+const FOUR: [Block; 4] = Block::all();
+const EIGHT: [Block; 8] = Block::all();
+const SIXTEEN: [Block; 16] = Block::all();
 
-filed!(u64, FOUR, 3, 3, 0, 40, |hash: u64, top| (hash.rotate_right(top) >> 32) as u32, |hash| hash);
-filed!(u128, EIGHT, 7, 4, 24, 96, |hash: u128, top| (hash.rotate_right(top) >> 96) as u32, |hash| hash);
-filed!(U256, TEN, 15, 8, 52, 96, |hash: U256, top| (hash.window(top) >> 32) as u32, |hash: U256| hash.low());
+filed!(
+    u64,
+    FOUR,
+    3,
+    3,
+    3,
+    0,
+    40,
+    |hash: u64, top| (hash.rotate_right(top) >> 32) as u32,
+    |hash| hash,
+    |turned, _| turned
+);
+filed!(
+    u128,
+    EIGHT,
+    7,
+    7,
+    4,
+    24,
+    96,
+    |hash: u128, top| (hash.rotate_right(top) >> 96) as u32,
+    |hash| hash,
+    |turned, _| turned
+);
+filed!(
+    U256,
+    SIXTEEN,
+    8,
+    6,
+    6,
+    u32::MAX,
+    96,
+    |hash: U256, top| (hash.window(top) >> 32) as u32,
+    |hash: U256| hash.low(),
+    |turned: U256, number| turned >> 144 << 32 | U256::from(u128::from(number))
+);
 
-/// The words of a hash that is turned so that it begins with its block, in the order of the planes.
+/// The number of the hash of an entry, if entries are numbered.
+pub(super) fn row_of<W: Filed>(entry: W) -> u32 {
+    u32::from(entry.word(1)) << u16::BITS | u32::from(entry.word(0))
+}
+
+/// The words of an entry in the order of the planes.
 #[inline(always)]
-pub(super) fn words<W: Filed>(turned: W) -> [u16; MAX_PLANES] {
+pub(super) fn words<W: Filed>(entry: W) -> [u16; MAX_PLANES] {
     let mut words = [0; MAX_PLANES];
     for (plane, word) in words.iter_mut().take(W::PLANES).enumerate() {
-        *word = turned.word(W::PLANES - 1 - plane);
+        *word = entry.word(W::PLANES - 1 - plane);
     }
     words
 }
 
-/// A range of bits of a hash.
+/// [`BLOCK_BITS`] bits of a hash that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The bit above its highest bit.
     top: u16,
-    bits: u8,
 }
 
 impl Block {
-    /// The block of the `bits` bits from bit `shift` upwards: [`IMPLIED_BITS`] to 32.
-    pub(super) const fn new(shift: u32, bits: u32) -> Block {
-        assert!(bits >= IMPLIED_BITS && bits <= MAX_BITS && shift + bits <= 256);
-        Block { top: (shift + bits) as u16, bits: bits as u8 }
-    }
-
-    const fn equal<const N: usize>(bits: u32) -> [Block; N] {
-        let mut blocks = [Block::new(0, bits); N];
-        let mut at = 1;
+    const fn all<const N: usize>() -> [Block; N] {
+        let mut blocks = [Block { top: 0 }; N];
+        let mut at = 0;
         while at < N {
-            blocks[at] = Block::new(at as u32 * bits, bits);
+            blocks[at].top = (at as u32 + 1) as u16 * BLOCK_BITS as u16;
             at += 1;
         }
         blocks
-    }
-
-    /// The number of its bits.
-    #[inline(always)]
-    pub(super) const fn bits(self) -> u32 {
-        self.bits as u32
     }
 
     /// Whether it has the highest bit of a hash of `width` bits.
@@ -170,16 +196,17 @@ impl Block {
         hash.below(self.top.into())
     }
 
-    /// The hash rotated so that it begins with the block.
+    /// The entry of the hash with this number, with the block in front of it.
     #[inline(always)]
-    pub(super) fn turned<W: Filed>(self, hash: W) -> W {
-        hash.turned(self.top.into())
+    pub(super) fn filed<W: Filed>(self, hash: W, number: u32) -> W {
+        hash.turned(self.top.into()).filed(number)
     }
 
-    /// The hash of an entry, whose block begins with the [`IMPLIED_BITS`] bits of `first`.
+    /// The hash of an entry that is not numbered, with the block in front of it.
     #[inline(always)]
-    pub(super) fn joined<W: Filed>(self, first: u32, entry: W) -> W {
-        entry.with_first(first).turned_back(self.top.into())
+    pub(super) fn hash<W: Filed>(self, filed: W) -> W {
+        debug_assert!(!W::NUMBERED);
+        filed.turned_back(self.top.into())
     }
 }
 
@@ -189,17 +216,26 @@ mod tests {
 
     fn check<W: Filed>(hash: W) {
         let width = W::WIDTH.bits();
-        assert_eq!(W::BLOCKS.iter().map(|block| block.bits()).sum::<u32>(), width);
+        assert_eq!(W::BLOCKS.len() as u32 * BLOCK_BITS, width);
         assert!(W::BLOCKS[W::BLOCKS.len() - 1].is_top(width));
-        assert_eq!(W::PLANES as u32 * u16::BITS + IMPLIED_BITS, width);
+        assert!(W::NUMBERED || W::PLANES as u32 * u16::BITS + BLOCK_BITS == width);
         let mut of_blocks = 0;
         for block in W::BLOCKS {
-            let turned = block.turned(hash);
-            let entry = (0..W::PLANES)
-                .fold(W::default(), |entry, plane| entry.with_word(turned.word(W::PLANES - 1 - plane)));
-            assert_eq!(block.joined(block.first(hash, IMPLIED_BITS), entry), hash);
-            assert_eq!(block.place(hash) >> (u32::BITS - block.bits()), block.first(hash, block.bits()));
-            of_blocks += block.first(hash, block.bits()).count_ones();
+            let filed = block.filed(hash, 0xabcd_1234);
+            let entry =
+                words(filed)[..W::PLANES].iter().fold(W::default(), |entry, word| entry.with_word(*word));
+            let first = block.first(hash, BLOCK_BITS);
+            assert_eq!(entry.with_first(first), filed);
+            if W::NUMBERED {
+                assert_eq!(row_of(entry), 0xabcd_1234);
+                let turned = hash.turned(block.top.into());
+                let last = W::BLOCKS.len() - 2;
+                assert!((0..W::COMPARED).all(|at| words(filed)[at] == turned.word(last - at)));
+            } else {
+                assert_eq!(block.hash(filed), hash);
+            }
+            assert_eq!(block.place(hash) >> (u32::BITS - BLOCK_BITS), first);
+            of_blocks += first.count_ones();
         }
         assert_eq!(of_blocks, hash.ones(), "the blocks do not partition the hash");
     }

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bins::{Bins, RACK_BITS, RACKS, Rack};
 use super::block::{Block, Filed};
+use super::memory::pin;
 use super::progress::Progress;
+use super::rows::Rows;
 use super::sharded::Index;
 use super::tables::Tables;
 
@@ -90,10 +92,10 @@ struct Counted<W> {
     edges: Vec<(W, W)>,
 }
 
-/// The hashes of one thread's runs, partitioned by the parts of a table: part i is from `starts[i]` to before
-/// `starts[i + 1]`.
+/// The entries of one thread's runs, each with its block in front of it, partitioned by the parts of a table:
+/// part i is from `starts[i]` to before `starts[i + 1]`.
 struct Partitioned<W> {
-    hashes: Vec<W>,
+    filed: Vec<W>,
     starts: Vec<usize>,
 }
 
@@ -102,7 +104,8 @@ impl<W: Filed> Builder<'_, W> {
         if self.count == 0 {
             return Ok(Tables::new(self.limit));
         }
-        let counted = self.counted()?;
+        let rows = Rows::with_room(if W::NUMBERED { self.count } else { 0 });
+        let counted = self.counted(&rows)?;
         let edges: Vec<(W, W)> = counted.iter().flat_map(|counted| counted.edges.iter().copied()).collect();
         if let Some(before) = edges.windows(2).position(|pair| pair[0].1 >= pair[1].0) {
             return Err(BadRun(before + 1));
@@ -113,18 +116,18 @@ impl<W: Filed> Builder<'_, W> {
         let mut tables = Vec::with_capacity(W::BLOCKS.len());
         for (number, block) in others.iter().enumerate() {
             let partitioned = self.partitioned(*block, &counted, number, buffers)?;
-            let read = |part: usize, hashes: &mut Vec<W>| {
-                for Partitioned { hashes: partitioned, starts } in &partitioned {
-                    hashes.extend_from_slice(&partitioned[starts[part]..starts[part + 1]]);
+            let read = |part: usize, into: &mut Vec<W>| {
+                for Partitioned { filed, starts } in &partitioned {
+                    into.extend_from_slice(&filed[starts[part]..starts[part + 1]]);
                 }
             };
-            tables.push(join(*block, self.parts(*block, read)));
-            buffers = partitioned.into_iter().map(|partitioned| partitioned.hashes).collect();
+            tables.push(join(*block, self.parts(read)));
+            buffers = partitioned.into_iter().map(|partitioned| partitioned.filed).collect();
         }
         drop(buffers);
-        let read = |part: usize, hashes: &mut Vec<W>| self.read_part(top, part, &edges, hashes);
-        tables.push(join(top, self.parts(top, read)));
-        Ok(Tables(tables.into()))
+        let read = |part: usize, into: &mut Vec<W>| self.read_part(top, part, &edges, into);
+        tables.push(join(top, self.parts(read)));
+        Ok(Tables { all: tables.into(), rows })
     }
 
     /// The share of the runs of a thread.
@@ -133,8 +136,14 @@ impl<W: Filed> Builder<'_, W> {
         at(thread)..at(thread + 1)
     }
 
-    /// Reads every run once, checks it and counts its hashes.
-    fn counted(&self) -> Result<Vec<Counted<W>>, BadRun> {
+    /// The number of the first hash of a run.
+    fn first_of(&self, run: usize) -> u32 {
+        (0..run).map(|run| self.runs.hashes(run)).sum::<usize>() as u32
+    }
+
+    /// Reads every run once, checks it, counts its hashes, and writes their rows if they have some.
+    fn counted(&self, rows: &Rows) -> Result<Vec<Counted<W>>, BadRun> {
+        let writer = parking_lot::Mutex::new(());
         self.in_threads(|thread| {
             let mut sizes = vec![vec![0; RACKS]; W::BLOCKS.len() - 1];
             let (mut edges, mut hashes) = (Vec::new(), Vec::new());
@@ -150,6 +159,12 @@ impl<W: Filed> Builder<'_, W> {
                 for (sizes, block) in sizes.iter_mut().zip(W::BLOCKS) {
                     hashes.iter().for_each(|hash| sizes[block.first(*hash, RACK_BITS) as usize] += 1);
                 }
+                if W::NUMBERED {
+                    // Rows that several threads write may share a word of memory.
+                    let _one = writer.lock();
+                    let (pin, numbers) = (pin(), self.first_of(run)..);
+                    numbers.zip(&hashes).for_each(|(number, hash)| rows.set(number, *hash, &pin));
+                }
             }
             Ok(Counted { sizes, edges })
         })
@@ -157,7 +172,7 @@ impl<W: Filed> Builder<'_, W> {
         .collect()
     }
 
-    /// Groups the hashes of each part of a table. It reuses the buffers of the previous table.
+    /// Groups the entries of each part of a table. It reuses the buffers of the previous table.
     fn partitioned(
         &self,
         block: Block,
@@ -180,19 +195,19 @@ impl<W: Filed> Builder<'_, W> {
                     return Err(BadRun(run));
                 }
                 partitioned.resize(starts[starts.len() - 1], hashes[0]);
-                for hash in &hashes {
+                for (number, hash) in (self.first_of(run)..).zip(&hashes) {
                     let next = &mut next[block.first(*hash, RACK_BITS) as usize];
-                    partitioned[*next] = *hash;
+                    partitioned[*next] = block.filed(*hash, number);
                     *next += 1;
                 }
             }
-            Ok(Partitioned { hashes: partitioned, starts })
+            Ok(Partitioned { filed: partitioned, starts })
         })
         .into_iter()
         .collect()
     }
 
-    /// The hashes of a part of the table of the first bits.
+    /// The entries of a part of the table of the first bits.
     fn read_part(&self, top: Block, part: usize, edges: &[(W, W)], into: &mut Vec<W>) {
         let number = |hash: &W| top.first(*hash, RACK_BITS) as usize;
         let from = edges.partition_point(|(_, last)| number(last) < part);
@@ -200,25 +215,26 @@ impl<W: Filed> Builder<'_, W> {
         for run in (from..edges.len()).take_while(|run| number(&edges[*run].0) <= part) {
             // The run was read before, and every read gives the same hashes.
             if self.runs.read(run, &mut hashes) {
-                into.extend(hashes.iter().filter(|hash| number(hash) == part));
+                let of_part = (self.first_of(run)..).zip(&hashes).filter(|(_, hash)| number(hash) == part);
+                into.extend(of_part.map(|(number, hash)| top.filed(*hash, number)));
             }
         }
     }
 
-    /// The racks of the table of a block. `read` appends the hashes of a rack.
-    fn parts(&self, block: Block, read: impl Fn(usize, &mut Vec<W>) + Sync) -> Vec<Rack<W>> {
+    /// The racks of a table. `read` appends the entries of a rack.
+    fn parts(&self, read: impl Fn(usize, &mut Vec<W>) + Sync) -> Vec<Rack<W>> {
         let next = AtomicUsize::new(0);
         let built = self.in_threads(|_| {
-            let (mut built, mut hashes) = (Vec::new(), Vec::new());
+            let (mut built, mut filed) = (Vec::new(), Vec::new());
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= RACKS {
                     return built;
                 }
-                hashes.clear();
-                read(number, &mut hashes);
-                built.push((number, Bins::rack_of(block, self.limit, &hashes)));
-                self.progress.add_filed(hashes.len() as u64, W::BLOCKS.len());
+                filed.clear();
+                read(number, &mut filed);
+                built.push((number, Bins::rack_of(self.limit, &filed)));
+                self.progress.add_filed(filed.len() as u64, W::BLOCKS.len());
             }
         });
         let mut racks: Vec<(usize, Rack<W>)> = built.into_iter().flatten().collect();

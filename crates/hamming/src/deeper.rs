@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::bin::{Bin, End, Ends};
-use super::bins::{Place, Rack, add, empty, find};
-use super::block::{Block, Filed};
+use super::bins::{Find, Place, Rack, add, empty};
+use super::block::Filed;
 use super::memory::{Array, Pin};
 
 /// The bins of the rack in use that a step copies.
@@ -20,7 +20,6 @@ const STEP: usize = 2;
 
 /// See the module.
 pub(super) struct Deeper<W> {
-    block: Block,
     /// The number of the rack.
     number: usize,
     depth: u32,
@@ -28,8 +27,8 @@ pub(super) struct Deeper<W> {
 }
 
 impl<W: Filed> Deeper<W> {
-    fn new(block: Block, number: usize, rack: &Rack<W>) -> Deeper<W> {
-        Deeper { block, number, depth: rack.depth() + 1, bins: Vec::with_capacity(2 * rack.bins()) }
+    fn new(number: usize, rack: &Rack<W>) -> Deeper<W> {
+        Deeper { number, depth: rack.depth() + 1, bins: Vec::with_capacity(2 * rack.bins()) }
     }
 
     /// Builds the next bins from those of the rack in use: the two ends of each become two bins. Returns
@@ -41,18 +40,18 @@ impl<W: Filed> Deeper<W> {
             let mut parts =
                 [End::Front, End::Back].map(|end| (empty(bin.ends().at(end), self.depth), Ends::default()));
             bin.for_each(|entry, extra, end| {
-                let hash = rack.hash(self.block, (self.number, at, end), (entry, extra));
-                let place = Rack::<W>::place_at(self.depth, self.block.place(hash));
-                add(&mut parts[end.bit() as usize], self.block.turned(hash), place.end, pin);
+                let filed = rack.filed((self.number, at, end), (entry, extra));
+                let place = Rack::<W>::place_of(self.depth, filed);
+                add(&mut parts[end.bit() as usize], filed, place.end, pin);
             });
             self.bins.extend(parts);
         }
         self.bins.len() == 2 * rack.bins()
     }
 
-    /// The bin and the end of a hash of the rack, if the bin is built.
-    fn built(&mut self, hash: W) -> Option<(&mut (Array<W>, Ends), End)> {
-        let Place { bin, end } = Rack::<W>::place_at(self.depth, self.block.place(hash));
+    /// The bin and the end of an entry of the rack, with its block in front of it, if the bin is built.
+    fn built(&mut self, filed: W) -> Option<(&mut (Array<W>, Ends), End)> {
+        let Place { bin, end } = Rack::<W>::place_of(self.depth, filed);
         self.bins.get_mut(bin).map(|bin| (bin, end))
     }
 }
@@ -76,8 +75,8 @@ impl<W: Filed> Next<W> {
     }
 
     /// Begins to build a rack.
-    pub(super) fn begin(&self, block: Block, number: usize, rack: &Rack<W>) {
-        *self.deeper.lock() = Some(Deeper::new(block, number, rack));
+    pub(super) fn begin(&self, number: usize, rack: &Rack<W>) {
+        *self.deeper.lock() = Some(Deeper::new(number, rack));
         self.number.store(number + 1, Ordering::Relaxed);
     }
 
@@ -97,19 +96,20 @@ impl<W: Filed> Next<W> {
         next.take().map(|Deeper { depth, bins, .. }| Rack::of(depth, bins, rack.len()))
     }
 
-    /// Inserts a hash that was inserted into the rack in use.
-    pub(super) fn insert(&self, block: Block, hash: W, pin: &Pin) {
-        if let Some((bin, end)) = self.deeper.lock().as_mut().and_then(|deeper| deeper.built(hash)) {
-            add(bin, block.turned(hash), end, pin);
+    /// Inserts an entry, with its block in front of it, that was inserted into the rack in use.
+    pub(super) fn insert(&self, filed: W, pin: &Pin) {
+        if let Some((bin, end)) = self.deeper.lock().as_mut().and_then(|deeper| deeper.built(filed)) {
+            add(bin, filed, end, pin);
         }
     }
 
     /// Removes a hash that was removed from the rack in use.
-    pub(super) fn remove(&self, block: Block, hash: W, pin: &Pin) {
-        if let Some(((array, ends), end)) = self.deeper.lock().as_mut().and_then(|deeper| deeper.built(hash))
-        {
-            let bin = Bin::of_array(array, *ends, pin);
-            if let Some(place) = find(bin, block.turned(hash), end) {
+    pub(super) fn remove(&self, find: &Find<'_, W>) {
+        let mut deeper = self.deeper.lock();
+        let built = deeper.as_mut().and_then(|deeper| deeper.built(find.block.filed(find.hash, 0)));
+        if let Some(((array, ends), end)) = built {
+            let bin = Bin::of_array(array, *ends, find.pin);
+            if let Some(place) = find.place(bin, end) {
                 bin.remove(place, end);
             }
         }

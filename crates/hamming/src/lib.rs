@@ -51,6 +51,7 @@ mod pairs;
 mod plan;
 mod probe;
 mod progress;
+mod rows;
 mod scan;
 mod sharded;
 mod tables;

@@ -14,7 +14,7 @@
 use super::bin::{Bin, End, Span};
 use super::bins::{Bins, RACKS, Rack};
 use super::block::{Filed, words};
-use super::memory::{Compare, Form, LANES, Work, cells, pin, with_form};
+use super::memory::{Compare, Form, LANES, Pin, Work, cells, pin, with_form};
 use super::plan::{Plan, ball};
 use super::probe::{SCANNED, Spot, for_each_bin, hot, probe_all, verified};
 use super::scan::Neighbour;
@@ -67,18 +67,15 @@ pub(super) fn most(plan: Option<&Plan>) -> usize {
 /// Whether so many queries are answered faster together than one by one, among so many hashes.
 fn gains<W: Filed>(plan: &Plan, queries: usize, hashes: usize) -> bool {
     let is_single = plan.radii().iter().all(|radius| *radius <= 0);
-    let bins = plan.bits().iter().map(|bits| f64::from(1u32 << (bits - 1)));
-    let is_dense = |(visits, bins): (f64, f64)| visits < 2.0 || visits * queries as f64 >= bins * DENSE;
+    let bins = f64::from(1u32 << (plan.bits() - 1));
+    let is_dense = |visits: f64| visits < 2.0 || visits * queries as f64 >= bins * DENSE;
     let is_large = hashes * W::PLANES * size_of::<u16>() >= BYTES[usize::from(is_single)];
-    queries >= FEWEST && is_large && (cfg!(test) || is_single || visits(plan).zip(bins).all(is_dense))
+    queries >= FEWEST && is_large && (cfg!(test) || is_single || visits(plan).all(is_dense))
 }
 
 /// The number of bins that a query reads of each table; 1 of a table that it does not read.
 fn visits(plan: &Plan) -> impl Iterator<Item = f64> {
-    plan.radii().iter().zip(plan.bits()).map(|(radius, bits)| {
-        let radius = u32::try_from(*radius).unwrap_or(0);
-        ball(u32::from(*bits) - 1, radius)
-    })
+    plan.radii().iter().map(|radius| ball(plan.bits() - 1, u32::try_from(*radius).unwrap_or(0)))
 }
 
 /// Reads the tables as a plan says.
@@ -168,7 +165,7 @@ impl<W: Filed> Work for Probing<'_, W> {
     fn run<C: Compare>(self, compare: C) -> Option<Answers<W>> {
         let mut answers = Answers { near: Vec::new(), alone: Vec::new() };
         let mut visits = [Vec::new(), Vec::new()];
-        for (number, table) in self.group.tables.0.iter().enumerate() {
+        for (number, table) in self.group.tables.all.iter().enumerate() {
             let Ok(radius) = u32::try_from(self.plan.radii()[number]) else { continue };
             let radius = radius.min(self.group.k);
             if !self.read(compare, (number, table, radius), &mut visits, &mut answers) {
@@ -216,10 +213,10 @@ impl<W: Filed> Probing<'_, W> {
             if let Some((bin, span)) = opened[at % AHEAD].take() {
                 let visit = visits[at - AHEAD];
                 let (query, spot) = (visit.query(), visit.spot());
-                let pattern = compare.pattern(&words(block.turned(self.group.queries[query])));
+                let pattern = compare.pattern(&words(block.filed(self.group.queries[query], 0)));
                 let limits = (self.group.k - u32::from(spot.elsewhere), whole(spot));
                 bin.for_each_near(compare, span, &pattern, limits, |tile, near| {
-                    self.verify((number, rack(spot), spot), (query, &bin), (tile, near), answers);
+                    self.verify((number, rack(spot), spot), (query, &bin), (tile, near), &pin, answers);
                 });
                 if answers.near.len() > self.group.most_near() {
                     return false;
@@ -252,11 +249,13 @@ impl<W: Filed> Probing<'_, W> {
         table: (usize, &Rack<W>, Spot),
         (query, bin): (usize, &Bin<'_, W>),
         (tile, near): (usize, u32),
+        pin: &Pin,
         answers: &mut Answers<W>,
     ) {
         let asked = (self.group.queries[query], self.group.k);
         let places = cells(near).map(|lane| tile * LANES + lane);
-        let near = places.filter_map(|place| verified(self.plan, asked, table, (bin, place)));
+        let memory = (&self.group.tables.rows, pin);
+        let near = places.filter_map(|place| verified(self.plan, asked, table, (bin, place), memory));
         answers.near.extend(near.map(|near| (query as u32, near)));
     }
 }

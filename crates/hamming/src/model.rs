@@ -24,7 +24,7 @@ use shuttle::sync::atomic::AtomicBool;
 use shuttle::{Config, Runner, thread};
 
 use super::memory::pin;
-use super::{Index, Neighbour, Plan};
+use super::{Filed, Index, Neighbour, Plan, U256};
 
 thread_local! {
     /// If this thread runs a model: the value that the threads of the model read at every step, so that the
@@ -82,27 +82,27 @@ type Record = Mutex<Vec<(u64, State)>>;
 
 /// Hashes that belong to one bin of nearly every table and share most blocks, so that threads access the same
 /// planes.
-fn hash(number: u64) -> u64 {
-    0xc000_c000_c000_c000 | number << (16 * (number % 4))
+fn hash<W: From<u64>>(number: u64) -> W {
+    W::from(0xc000_c000_c000_c000 | number << (16 * (number % 4)))
 }
 
 /// The number of hashes that each writer inserts and removes.
 const CHURNING: u64 = 4;
 
-struct Model {
-    index: Index<u64>,
+struct Model<W: Filed> {
+    index: Index<W>,
     /// The number of hashes that are never removed. The hashes that writers insert and remove have the next
     /// numbers.
     stable: u64,
     record: Record,
 }
 
-impl Model {
+impl<W: Filed + From<u64>> Model<W> {
     /// An index of `stable` hashes, in which the hashes of `before` were then inserted and removed.
-    fn new(limit: usize, stable: u64, before: impl Iterator<Item = u64>) -> Model {
+    fn new(limit: usize, stable: u64, before: impl Iterator<Item = u64>) -> Model<W> {
         let index = Index::with_limit(limit);
         index.insert_all((0..stable).map(hash));
-        for other in before {
+        for other in before.map(W::from) {
             assert!(index.insert(other) && index.remove(other));
         }
         Model { index, stable, record: Mutex::default() }
@@ -139,7 +139,7 @@ impl Model {
     fn read(&self) {
         let all = self.stable + 2 * CHURNING;
         for _ in 0..4 {
-            let (query, mut k) =
+            let (query, mut k): (W, _) =
                 (hash(thread_rng().gen_range(0..all)), [0, 1, 3, 64][thread_rng().gen_range(0..4)]);
             let begun = self.record.lock().unwrap().len();
             let mut found = Vec::new();
@@ -156,11 +156,11 @@ impl Model {
             }
             let record = self.record.lock().unwrap().clone();
             for near in &found {
-                assert!((0..all).any(|number| hash(number) == near.hash), "{near:x?} was never stored");
-                assert_eq!(near.distance, (near.hash ^ query).count_ones());
+                assert!((0..all).any(|number| hash::<W>(number) == near.hash), "{near:x?} was never stored");
+                assert_eq!(near.distance, (near.hash ^ query).ones());
             }
             for number in 0..all {
-                let distance = (hash(number) ^ query).count_ones();
+                let distance = (hash::<W>(number) ^ query).ones();
                 let times = found.iter().filter(|near| near.hash == hash(number)).count();
                 let mut states = record[..begun].iter().rev().filter(|(of, _)| *of == number);
                 let first = if number < self.stable { State::Present } else { State::Absent };
@@ -181,21 +181,26 @@ impl Model {
     }
 
     /// Queries by the tables, which a query among so few hashes would not use.
-    fn probe(&self, query: u64, k: u32, found: &mut Vec<Neighbour<u64>>) {
+    fn probe(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) {
         if k > 3 {
             self.index.scan(query, k, found);
             return;
         }
-        assert!(self.index.within_radii(&[0, 0, 0, 0], query, k, found).is_some());
+        assert!(self.index.within_radii(&radii::<W>(), query, k, found).is_some());
     }
 
     /// As [`Model::probe`], together with another query, and by a scan for both if `k` is large.
-    fn probe_many(&self, query: u64, k: u32, found: &mut Vec<Neighbour<u64>>) {
-        let plan = Plan::chosen::<u64>(k, &[0, 0, 0, 0], self.index.len());
-        let answers = self.index.together(&[!query, query], k, plan.as_ref());
+    fn probe_many(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) {
+        let plan = Plan::chosen::<W>(k, &radii::<W>(), self.index.len());
+        let answers = self.index.together(&[query ^ W::from(u64::MAX), query], k, plan.as_ref());
         assert!(answers.alone.is_empty());
         found.extend(answers.near.iter().filter(|(number, _)| *number == 1).map(|(_, near)| *near));
     }
+}
+
+/// Radii by which a query reads the blocks in which the hashes of the model differ.
+fn radii<W: Filed>() -> Vec<i8> {
+    (0..W::BLOCKS.len()).map(|block| if block < 4 { 0 } else { -1 }).collect()
 }
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -203,7 +208,7 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// Runs two writers and two readers in `orders` orders of each scheduler.
-fn explore(orders: u64, make: fn() -> Model) {
+fn explore<W: Filed + From<u64>>(orders: u64, make: fn() -> Model<W>) {
     let orders = usize::try_from(setting("LOOKALIKE_MODEL_ORDERS", orders)).expect("the number fits");
     let seed = setting("LOOKALIKE_MODEL_SEED", 1);
     run(RandomScheduler::new_from_seed(seed, orders), make);
@@ -212,7 +217,7 @@ fn explore(orders: u64, make: fn() -> Model) {
     }
 }
 
-fn run(scheduler: impl Scheduler + 'static, make: fn() -> Model) {
+fn run<W: Filed + From<u64>>(scheduler: impl Scheduler + 'static, make: fn() -> Model<W>) {
     let mut config = Config::new();
     config.stack_size = 1 << 20;
     let done = Runner::new(scheduler, config).run(move || {
@@ -241,34 +246,36 @@ const NEVER: usize = 1 << 20;
 /// The same hash `count` times. Inserting and removing it leaves `count` removed entries in the bins of the
 /// model.
 fn repeated_hash(count: usize) -> impl Iterator<Item = u64> {
-    std::iter::repeat_n(hash(0) | 0x3fff, count)
+    std::iter::repeat_n(hash::<u64>(0) | 0x3fff, count)
 }
 
 #[test]
 fn every_order_is_correct_while_bins_grow() {
-    explore(600, || Model::new(NEVER, 12, repeated_hash(0)));
+    explore(600, || Model::<u64>::new(NEVER, 12, repeated_hash(0)));
+    explore(100, || Model::<U256>::new(NEVER, 12, repeated_hash(0)));
 }
 
 #[test]
 fn every_order_is_correct_when_a_hash_returns_in_another_place() {
-    explore(600, || Model::new(NEVER, 20, repeated_hash(0)));
+    explore(600, || Model::<u64>::new(NEVER, 20, repeated_hash(0)));
+    explore(100, || Model::<U256>::new(NEVER, 20, repeated_hash(0)));
 }
 
 #[test]
 fn every_order_is_correct_while_bins_lose_their_removed_entries() {
-    explore(300, || Model::new(NEVER, 12, repeated_hash(29)));
+    explore(300, || Model::<u64>::new(NEVER, 12, repeated_hash(29)));
 }
 
 #[test]
 fn every_order_is_correct_while_racks_are_replaced() {
     // A rack has 24 hashes before it distinguishes another bit, and the models add and remove some more.
-    explore(300, || Model::new(12, 22, repeated_hash(0)));
+    explore(300, || Model::<u64>::new(12, 22, repeated_hash(0)));
     assert!(REPLACED.get() > 100, "{} racks were replaced", REPLACED.get());
 }
 
 /// The depth of the rack of [`neighbours`] in the first table.
 fn depth(index: &Index<u64>) -> u32 {
-    index.tables().0[0].rack(0, &pin()).depth()
+    index.tables().all[0].rack(0, &pin()).depth()
 }
 
 /// The query and a hash near it. At the smaller depth they share a bin; at the larger depth each has its own.

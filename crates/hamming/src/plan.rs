@@ -26,17 +26,20 @@
 use std::sync::OnceLock;
 
 use super::bins::{RACK_BITS, depth_of};
-use super::block::{Block, Filed};
+use super::block::{BLOCK_BITS, Filed};
 use super::costs::Costs;
 use super::memory::LANES;
+use super::probe::MOST_BY_PARTS;
 use lookalike_hash::Width;
 
 /// The maximum number of blocks.
-pub(super) const MAX_BLOCKS: usize = 10;
+pub(super) const MAX_BLOCKS: usize = 16;
 /// The number of classes of the number of hashes: two per octave.
 const CLASSES: usize = 72;
 /// The bits of the widest hash.
 const MAX_WIDTH: usize = Width::Bits256.bits() as usize;
+/// How many times a query waits for memory until it has the hash of a numbered entry.
+const WAITS_FOR_ROW: f64 = 6.0;
 /// The maximum radius of a block. A scan is cheaper than any plan with a larger radius.
 const MAX_RADIUS: usize = 12;
 
@@ -45,7 +48,7 @@ const MAX_RADIUS: usize = 12;
 pub struct Plan {
     blocks: u8,
     radii: [i8; MAX_BLOCKS],
-    bits: [u8; MAX_BLOCKS],
+    bits: u8,
 }
 
 impl Plan {
@@ -74,8 +77,7 @@ impl Plan {
         let known = of_width[class][k as usize].get_or_init(|| {
             let hashes = hashes_of(class);
             let expectation = Expectation::of::<W>(k, hashes);
-            let (plan, cost) =
-                cheapest::<W>(k, hashes, |block, radius| Some(expectation.cost(block, radius)))?;
+            let (plan, cost) = cheapest::<W>(k, hashes, |_, radius| expectation.cost(radius, &[]))?;
             (cost < expectation.scan()).then_some((plan, cost as u64))
         });
         known.as_ref()
@@ -85,10 +87,8 @@ impl Plan {
     /// has the true number of hashes of the query's own value, and of all values one bit away together.
     pub(super) fn for_lengths<W: Filed>(k: u32, hashes: usize, lengths: &[[f64; 2]]) -> Option<Plan> {
         let expectation = Expectation::of::<W>(k, hashes);
-        let (plan, cost) = cheapest::<W>(k, hashes, |block, radius| {
-            let number = W::BLOCKS.iter().position(|other| *other == block)?;
-            Some(expectation.cost_around(block, radius, &lengths[number]))
-        })?;
+        let (plan, cost) =
+            cheapest::<W>(k, hashes, |number, radius| expectation.cost(radius, &lengths[number]))?;
         (cost < expectation.scan()).then_some(plan)
     }
 
@@ -96,10 +96,10 @@ impl Plan {
     /// for each block, or if one is out of range.
     pub(super) fn chosen<W: Filed>(k: u32, radii: &[i8], hashes: usize) -> Option<Plan> {
         let covered: i32 = radii.iter().map(|&radius| i32::from(radius) + 1).sum();
-        let is_valid = |(radius, block): (&i8, &Block)| (-1..=block.bits() as i8).contains(radius);
+        let is_valid = |radius: &i8| (-1..=BLOCK_BITS as i8).contains(radius);
         if radii.len() != W::BLOCKS.len()
             || covered < i32::try_from(k).ok()? + 1
-            || !radii.iter().zip(W::BLOCKS).all(is_valid)
+            || !radii.iter().all(is_valid)
         {
             return None;
         }
@@ -110,10 +110,7 @@ impl Plan {
 
     /// The plan that reads nothing.
     fn of<W: Filed>(hashes: usize) -> Plan {
-        let mut bits = [0; MAX_BLOCKS];
-        for (bits, block) in bits.iter_mut().zip(W::BLOCKS) {
-            *bits = depth_of(*block, W::LIMIT, hashes) as u8;
-        }
+        let bits = depth_of(W::LIMIT, hashes) as u8;
         Plan { blocks: W::BLOCKS.len() as u8, radii: [-1; MAX_BLOCKS], bits }
     }
 
@@ -123,10 +120,10 @@ impl Plan {
         &self.radii[..usize::from(self.blocks)]
     }
 
-    /// The number of first bits of each block by which its table is expected to be ordered.
+    /// The number of first bits of a block by which its table is expected to be ordered.
     #[inline]
-    pub fn bits(&self) -> &[u8] {
-        &self.bits[..usize::from(self.blocks)]
+    pub fn bits(&self) -> u32 {
+        self.bits.into()
     }
 
     /// The expected cost of comparing `hashes` hashes, in nanoseconds.
@@ -141,63 +138,60 @@ struct Expectation {
     hashes: f64,
     /// The costs of reading what a query selects, and of reading all of a table.
     costs: [Costs; 2],
-    limit: usize,
-    /// The block whose table a scan reads.
-    top: Block,
-    planes: f64,
-    /// The planes that are compared by a query, by the number of bits in which the position differs.
-    read: Vec<f64>,
+    /// The number of bits of a block that position implies.
+    depth: u32,
+    /// The time of comparing a tile in a scan, and in a query by the number of bits in which the position
+    /// differs.
+    scanned: f64,
+    compared: Vec<f64>,
 }
 
 impl Expectation {
     fn of<W: Filed>(k: u32, hashes: usize) -> Expectation {
-        let planes = |ones| {
+        let costs = [W::BLOCKS.len(), 1].map(|tables| Costs::of((hashes * W::PLANES * 2 * tables) as f64));
+        // The share of unlike hashes that are near in this many planes.
+        let near = |planes: usize, k| ball(16 * planes as u32, k) / 2f64.powi(16 * planes as i32);
+        let compared = |ones| {
             let rest = k.saturating_sub(ones);
             let first = W::FIRST as f64;
-            if rest >= W::WHOLE_FROM || W::FIRST == W::PLANES {
-                return W::PLANES as f64;
-            }
-            let near = ball(16 * W::FIRST as u32, rest) / 2f64.powi(16 * W::FIRST as i32);
-            first + (near * LANES as f64).min(1.0) * W::PLANES as f64
+            let planes = if rest >= W::WHOLE_FROM || W::FIRST == W::COMPARED {
+                W::COMPARED as f64
+            } else {
+                first + (near(W::FIRST, rest) * LANES as f64).min(1.0) * W::COMPARED as f64
+            };
+            let rows = if W::NUMBERED { near(W::COMPARED, rest) * LANES as f64 } else { 0.0 };
+            planes * costs[0].compared + rows * WAITS_FOR_ROW * costs[0].begin
         };
+        let by_rows = W::NUMBERED && k > MOST_BY_PARTS;
+        let planes = if by_rows { W::WIDTH.bits() as usize / 16 } else { W::COMPARED };
         Expectation {
             k,
             hashes: hashes as f64,
-            costs: [W::BLOCKS.len(), 1].map(|tables| Costs::of((hashes * W::PLANES * 2 * tables) as f64)),
-            limit: W::LIMIT,
-            top: W::BLOCKS[W::BLOCKS.len() - 1],
-            planes: W::PLANES as f64,
-            read: (0..=MAX_RADIUS as u32).map(planes).collect(),
+            costs,
+            depth: depth_of(W::LIMIT, hashes),
+            scanned: planes as f64 * costs[1].scanned,
+            compared: (0..=MAX_RADIUS as u32).map(compared).collect(),
         }
-    }
-
-    fn depth(&self, block: Block) -> u32 {
-        depth_of(block, self.limit, self.hashes as usize)
     }
 
     /// The cost of comparing every hash.
     fn scan(&self) -> f64 {
-        let bins = f64::from(1u32 << (self.depth(self.top) - 1));
+        let bins = f64::from(1u32 << (self.depth - 1));
         let tiles = self.hashes / LANES as f64 + bins / 2.0;
-        bins * self.costs[1].next + tiles * self.planes * self.costs[1].scanned
+        bins * self.costs[1].next + tiles * self.scanned
     }
 
-    /// The expected cost of a radius in a block.
-    fn cost(&self, block: Block, radius: usize) -> f64 {
-        self.cost_around(block, radius, &[])
-    }
-
-    /// As [`Expectation::cost`], with the true numbers of hashes of the query's own value, and of those one
-    /// bit away, and so on.
-    fn cost_around(&self, block: Block, radius: usize, lengths: &[f64]) -> f64 {
-        let depth = self.depth(block);
+    /// The expected cost of a radius in a block, perhaps with the true numbers of hashes of the query's own
+    /// value, and of those one bit away, and so on.
+    fn cost(&self, radius: usize, lengths: &[f64]) -> f64 {
+        let depth = self.depth;
         let of_value = self.hashes / f64::from(1u32 << depth);
         let begun = |ones| binomial(depth - 1, ones) * self.costs[0].begin;
         let compared = |ones| {
             let values = binomial(depth, ones);
             let hashes = lengths.get(ones as usize).copied().unwrap_or(values * of_value);
             // A value begins or ends inside a tile.
-            (hashes / LANES as f64 + values / 2.0) * self.read[ones as usize] * self.costs[0].compared
+            (hashes / LANES as f64 + values / 2.0) * self.compared[ones as usize]
         };
         let racks = binomial(RACK_BITS, 1) * self.costs[0].next;
         racks
@@ -207,21 +201,16 @@ impl Expectation {
     }
 }
 
-/// The cheapest radii that cover k, and their cost; `cost` is that of a radius in a block.
-fn cheapest<W: Filed>(
-    k: u32,
-    hashes: usize,
-    cost: impl Fn(Block, usize) -> Option<f64>,
-) -> Option<(Plan, f64)> {
+/// The cheapest radii that cover k, and their cost; `cost` is that of a radius in the block of a number.
+fn cheapest<W: Filed>(k: u32, hashes: usize, cost: impl Fn(usize, usize) -> f64) -> Option<(Plan, f64)> {
     let wanted = k as usize + 1;
-    let blocks = W::BLOCKS;
+    let blocks = W::BLOCKS.len();
     // For each number of blocks and each coverage: the least cost, and the step of the last block.
-    let mut least =
-        vec![vec![Step { cost: f64::INFINITY, units: 0, before: 0 }; wanted + 1]; blocks.len() + 1];
+    let mut least = vec![vec![Step { cost: f64::INFINITY, units: 0, before: 0 }; wanted + 1]; blocks + 1];
     least[0][0].cost = 0.0;
-    for (number, block) in blocks.iter().enumerate() {
+    for number in 0..blocks {
         for units in 0..=wanted.min(MAX_RADIUS + 1) {
-            let own = if units == 0 { 0.0 } else { cost(*block, units - 1)? };
+            let own = if units == 0 { 0.0 } else { cost(number, units - 1) };
             for before in 0..=wanted {
                 let sum = least[number][before].cost + own;
                 let step = &mut least[number + 1][(before + units).min(wanted)];
@@ -231,13 +220,13 @@ fn cheapest<W: Filed>(
             }
         }
     }
-    let total = least[blocks.len()][wanted].cost;
+    let total = least[blocks][wanted].cost;
     if total.is_infinite() {
         return None;
     }
     let mut radii = [-1; MAX_BLOCKS];
     let mut covered = wanted;
-    for number in (0..blocks.len()).rev() {
+    for number in (0..blocks).rev() {
         let Step { units, before, .. } = least[number + 1][covered];
         radii[number] = units as i8 - 1;
         covered = before;
@@ -324,7 +313,7 @@ mod tests {
     #[test]
     fn small_distances_among_many_hashes_are_not_scanned() {
         let plan = Plan::expected::<u64>(3, 10_000_000).expect("cheaper than a scan");
-        assert_eq!(plan.bits(), [16, 16, 16, 16]);
+        assert_eq!(plan.bits(), 16);
         assert!(Plan::expected::<u128>(7, 10_000_000).is_some());
         assert!(Plan::expected::<U256>(15, 10_000_000).is_some());
         assert!(Plan::expected::<u64>(40, 100_000_000).is_none(), "k = 40 is scanned");
@@ -337,17 +326,14 @@ mod tests {
         let hashes = 10_000_000;
         for k in 0..9 {
             let expectation = Expectation::of::<u64>(k, hashes);
-            let cost = |block, radius| Some(expectation.cost(block, radius));
+            let cost = |_, radius| expectation.cost(radius, &[]);
             let (_, found) = cheapest::<u64>(k, hashes, cost).expect("there is a plan");
-            let of = |number: usize, units: usize| match units {
-                0 => 0.0,
-                _ => expectation.cost(u64::BLOCKS[number], units - 1),
-            };
+            let of = |units: usize| if units == 0 { 0.0 } else { expectation.cost(units - 1, &[]) };
             let all = k as usize + 1;
             for a in 0..=all {
                 for b in 0..=all - a {
                     for c in 0..=all - a - b {
-                        let sum = of(0, a) + of(1, b) + of(2, c) + of(3, all - a - b - c);
+                        let sum = of(a) + of(b) + of(c) + of(all - a - b - c);
                         assert!(found <= sum * 1.000_001, "k = {k}: {found}, {sum} for {a}, {b}, {c}");
                     }
                 }

@@ -13,9 +13,10 @@ use arrayvec::ArrayVec;
 
 use super::bin::{Bin, End, Span};
 use super::bins::{Bins, RACK_BITS, RACKS, Rack};
-use super::block::{Block, Filed, words};
+use super::block::{BLOCK_BITS, Block, Filed, words};
 use super::memory::{Compare, Form, LANES, Pin, Work, cells, with_form};
 use super::plan::{MAX_BLOCKS, Plan};
+use super::rows::Rows;
 use super::scan::Neighbour;
 use super::tables::Tables;
 
@@ -23,6 +24,9 @@ use super::tables::Tables;
 const BATCH: usize = 16;
 /// The most queries with which a scan compares a hash that it has read.
 pub(super) const SCANNED: usize = 8;
+/// The largest distance for which a scan compares the parts of hashes that entries have. Above it so many
+/// parts are near by chance that it compares whole hashes.
+pub(super) const MOST_BY_PARTS: u32 = 36;
 /// A bin is hot if it has more tiles than [`HOT_TILES`] and this many times the expected number.
 const HOT: usize = 8;
 const HOT_TILES: usize = 64;
@@ -62,8 +66,8 @@ pub(super) fn probe<W: Filed>(
 ) -> bool {
     let found_before = found.len();
     let hot = if stop_if_hot { hot(plan, question.hashes) } else { usize::MAX };
-    let reader = Reader { plan, question: *question, hot, found, touched, pin };
-    let (found, is_complete) = with_form(question.form, Probing { reader, tables: &tables.0 });
+    let reader = Reader { plan, question: *question, hot, found, touched, rows: &tables.rows, pin };
+    let (found, is_complete) = with_form(question.form, Probing { reader, tables: &tables.all });
     if !is_complete {
         found.truncate(found_before);
     }
@@ -72,8 +76,7 @@ pub(super) fn probe<W: Filed>(
 
 /// The number of tiles above which a bin is hot.
 pub(super) fn hot(plan: &Plan, hashes: usize) -> usize {
-    let expected = plan.bits().iter().map(|bits| hashes >> (bits - 1)).max().unwrap_or(0);
-    HOT_TILES + HOT * expected / LANES
+    HOT_TILES + HOT * (hashes >> (plan.bits() - 1)) / LANES
 }
 
 /// Prefetches the entries of the query's own values, if the plan has radii of 0 only. Otherwise these are a
@@ -83,7 +86,7 @@ pub(super) fn prefetch_query<W: Filed>(tables: &Tables<W>, plan: &Plan, query: W
     if plan.radii().iter().any(|&radius| radius > 0) {
         return;
     }
-    for (table, _) in tables.0.iter().zip(plan.radii()).filter(|(_, radius)| **radius == 0) {
+    for (table, _) in tables.all.iter().zip(plan.radii()).filter(|(_, radius)| **radius == 0) {
         table.prefetch_search(query, pin);
     }
 }
@@ -96,8 +99,7 @@ pub(super) fn probe_all<W: Filed>(
     pin: &Pin,
     found: impl FnMut(usize, Neighbour<W>) -> bool,
 ) {
-    let number = W::BLOCKS.len() - 1;
-    with_form(form, Scan { table: &tables.0[number], block: W::BLOCKS[number], queries, k, found, pin });
+    with_form(form, Scan { tables, queries, k, found, pin });
 }
 
 /// A plan for this query from the true numbers of hashes around it; `None` if comparing every hash is
@@ -111,7 +113,7 @@ pub(super) fn adapted<W: Filed>(tables: &Tables<W>, question: &Question<W>, pin:
         let around = (0..depth).map(|bit| length(place ^ 1 << (u32::BITS - 1 - bit)));
         [length(place), around.sum()]
     };
-    let lengths: Vec<[f64; 2]> = tables.0.iter().zip(W::BLOCKS).map(lengths).collect();
+    let lengths: Vec<[f64; 2]> = tables.all.iter().zip(W::BLOCKS).map(lengths).collect();
     Plan::for_lengths::<W>(question.k, question.hashes, &lengths)
 }
 
@@ -122,7 +124,7 @@ pub(super) fn adapted<W: Filed>(tables: &Tables<W>, question: &Question<W>, pin:
 fn finds<W: Filed>(plan: &Plan, number: usize, difference: W) -> bool {
     let radius = plan.radii()[number];
     let block = W::BLOCKS[number];
-    radius >= 0 && block.first(difference, block.bits()).count_ones() <= radius.unsigned_abs().into()
+    radius >= 0 && block.first(difference, BLOCK_BITS).count_ones() <= radius.unsigned_abs().into()
 }
 
 /// Calls `each` with every value of `bits` bits that has `ones` of them set.
@@ -151,7 +153,7 @@ pub(super) fn next_with_as_many_ones(number: u64) -> u64 {
 pub(super) struct Spot {
     pub(super) rack: u8,
     pub(super) number: u32,
-    /// The number of differences from the query in the bits of the bin that its entries do not repeat.
+    /// The number of differences from the query in the bits of the bin.
     pub(super) elsewhere: u8,
     pub(super) end: End,
     /// Whether both ends are read.
@@ -178,6 +180,7 @@ struct Reader<'a, W> {
     hot: usize,
     found: &'a mut Vec<Neighbour<W>>,
     touched: &'a mut Touched,
+    rows: &'a Rows,
     pin: &'a Pin,
 }
 
@@ -205,7 +208,7 @@ pub(super) fn for_each_bin<'a, W: Filed>(
             for of_bin in 0..=(radius - of_rack).min(rack.bin_bits()) {
                 let both = of_rack + of_bin < radius;
                 for_each_with(rack.bin_bits(), of_bin, |flips| {
-                    let elsewhere = (of_rack + (flips >> rack.repeated_bits()).count_ones()) as u8;
+                    let elsewhere = (of_rack + of_bin) as u8;
                     let number = own.bin as u32 ^ flips;
                     rack.prefetch(number as usize);
                     each(rack, Spot { rack: rack_number as u8, number, elsewhere, end: own.end, both });
@@ -223,10 +226,11 @@ pub(super) fn verified<W: Filed>(
     (query, k): (W, u32),
     (number, rack, spot): (usize, &Rack<W>, Spot),
     (bin, place): (&Bin<'_, W>, usize),
+    (rows, pin): (&Rows, &Pin),
 ) -> Option<Neighbour<W>> {
     let end = bin.end_of(place)?;
     let at = (usize::from(spot.rack), spot.number as usize, end);
-    let hash = rack.hash(W::BLOCKS[number], at, bin.entry(place));
+    let hash = rack.hash((W::BLOCKS[number], rows), at, (bin, place), pin);
     let difference = hash ^ query;
     let distance = difference.ones();
     let is_reported = distance <= k
@@ -251,7 +255,7 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
         let mut goes_on = true;
         for (number, table) in tables.iter().enumerate() {
             let block = W::BLOCKS[number];
-            patterns.push(compare.pattern(&words(block.turned(query))));
+            patterns.push(compare.pattern(&words(block.filed(query, 0))));
             let Ok(radius) = u32::try_from(reader.plan.radii()[number]) else {
                 continue;
             };
@@ -322,14 +326,14 @@ impl<'a, W: Filed> Reader<'a, W> {
         let Question { query, k, .. } = self.question;
         let table = (usize::from(visit.table), visit.rack, visit.spot);
         let places = cells(near).map(|lane| tile * LANES + lane);
-        self.found.extend(places.filter_map(|at| verified(self.plan, (query, k), table, (bin, at))));
+        let (plan, memory) = (self.plan, (self.rows, self.pin));
+        self.found.extend(places.filter_map(|at| verified(plan, (query, k), table, (bin, at), memory)));
     }
 }
 
 /// Compares every hash with each query.
 struct Scan<'a, W, F> {
-    table: &'a Bins<W>,
-    block: Block,
+    tables: &'a Tables<W>,
     queries: &'a [W],
     k: u32,
     found: F,
@@ -342,8 +346,12 @@ impl<W: Filed, F: FnMut(usize, Neighbour<W>) -> bool> Work for Scan<'_, W, F> {
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
         const AHEAD: usize = 2;
-        let Scan { table, block, queries, k, mut found, pin } = self;
-        let pattern = |query: &W| compare.pattern(&words(block.turned(*query)));
+        let Scan { tables, queries, k, mut found, pin } = self;
+        if W::NUMBERED && k > MOST_BY_PARTS {
+            return tables.rows.scan(compare, (queries, k), pin, found);
+        }
+        let (table, block) = (&tables.all[W::BLOCKS.len() - 1], W::BLOCKS[W::BLOCKS.len() - 1]);
+        let pattern = |query: &W| compare.pattern(&words(block.filed(*query, 0)));
         let patterns: ArrayVec<C::Pattern, SCANNED> = queries.iter().map(pattern).collect();
         let mut goes_on = true;
         for rack_number in 0..RACKS {
@@ -359,14 +367,14 @@ impl<W: Filed, F: FnMut(usize, Neighbour<W>) -> bool> Work for Scan<'_, W, F> {
                 let span = bin.span(End::Front, true);
                 for (at, (query, pattern)) in queries.iter().zip(&patterns).enumerate() {
                     let differing = value ^ block.place(*query) >> (u32::BITS + 1 - rack.depth());
-                    let differing = (differing >> rack.repeated_bits()).count_ones();
-                    let Some(rest) = k.checked_sub(differing) else { continue };
+                    let Some(rest) = k.checked_sub(differing.count_ones()) else { continue };
                     let limits = (rest, rest >= W::WHOLE_FROM);
                     bin.for_each_near(compare, span, pattern, limits, |tile, near| {
                         for lane in cells(near) {
                             let place = tile * LANES + lane;
                             let Some(end) = bin.end_of(place) else { continue };
-                            let hash = rack.hash(block, (rack_number, number, end), bin.entry(place));
+                            let at_bin = (rack_number, number, end);
+                            let hash = rack.hash((block, &tables.rows), at_bin, (&bin, place), pin);
                             let distance = (hash ^ *query).ones();
                             if distance <= k {
                                 goes_on &= found(at, Neighbour { distance, hash });

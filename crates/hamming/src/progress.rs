@@ -12,8 +12,8 @@ pub struct Progress {
     hashes: AtomicU64,
 }
 
-/// Divisible by 4, 8 and 10, the possible numbers of tables: each table is an equal share of the work.
-const UNITS: u64 = 40;
+/// Divisible by 4, 8 and 16, the possible numbers of tables: each table is an equal share of the work.
+const UNITS: u64 = 16;
 
 impl Progress {
     /// Sets the expected number of hashes.
@@ -58,7 +58,7 @@ mod tests {
         let progress = Progress::default();
         assert_eq!(progress.percent(), None);
         progress.expect(200);
-        for tables in [4, 4, 8, 10] {
+        for tables in [4, 4, 8, 16] {
             (0..tables).for_each(|_| progress.add_filed(20, tables));
         }
         assert_eq!((progress.hashes(), progress.percent()), ((80, 200), Some(40)));

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::bins::RACKS;
-use super::block::Filed;
+use super::block::{BLOCK_BITS, Filed};
 use super::costs::Costs;
 use super::many::{self, Answers, Group};
 use super::memory::{Form, Pin, pin, step};
@@ -317,7 +317,7 @@ impl<W: Filed> Index<W> {
 
     /// The widths of the blocks, the least significant first.
     pub fn blocks(&self) -> Vec<u8> {
-        W::BLOCKS.iter().map(|block| block.bits() as u8).collect()
+        vec![BLOCK_BITS as u8; W::BLOCKS.len()]
     }
 
     /// Whether [`Index::within`] would compare every hash.
@@ -390,12 +390,12 @@ impl<W: Filed> Index<W> {
     pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
         let pin = pin();
         let prefix_bits = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
-        for (table, block) in self.tables.0.iter().zip(W::BLOCKS) {
-            let bits = prefix_bits.min(block.bits());
+        for (table, block) in self.tables.all.iter().zip(W::BLOCKS) {
+            let bits = prefix_bits.min(BLOCK_BITS);
             let upper = bits.min(8);
             for first in 0..1 << upper {
                 let mut sizes = vec![0usize; 1 << (bits - upper)];
-                table.hashes_with(first, upper, &pin, |hash| {
+                table.hashes_with((first, upper), &self.tables.rows, &pin, |hash| {
                     let bucket = block.first(hash, bits);
                     sizes[bucket as usize & ((1 << (bits - upper)) - 1)] += 1;
                 });

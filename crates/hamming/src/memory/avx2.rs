@@ -178,6 +178,14 @@ fn add_three(planes: &[Plane; 3], pattern: &Pattern, from: usize, sums: Sums) ->
 }
 
 #[inline]
+#[target_feature(enable = "avx2")]
+fn add_two(planes: &[Plane; 2], pattern: &Pattern, from: usize, sums: Sums) -> Sums {
+    let one =
+        _mm256_add_epi8(plane::<0, 2>(planes, pattern[from]), plane::<32, 2>(planes, pattern[from + 1]));
+    _mm256_add_epi8(sums, one)
+}
+
+#[inline]
 #[target_feature(enable = "avx2,bmi2")]
 fn few(sums: Sums, k: u32) -> u32 {
     let few = _mm256_cmpgt_epi16(_mm256_set1_epi16(k as i16 + 1), pairs(sums));

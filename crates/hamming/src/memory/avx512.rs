@@ -135,6 +135,12 @@ fn add_three(three: &[Plane; 3], pattern: &Pattern, from: usize, sums: Sums) -> 
 }
 
 #[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bitalg")]
+fn add_two(two: &[Plane; 2], pattern: &Pattern, from: usize, sums: Sums) -> Sums {
+    _mm512_add_epi16(sums, planes::<0, 2>(two, pattern[from / 2]))
+}
+
+#[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
 fn few(sums: Sums, k: u32) -> u32 {
     let sums = _mm256_add_epi16(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64::<1>(sums));

@@ -303,9 +303,27 @@ fn long_lists_with_duplicates_are_sets_in_every_table() {
     let wide = |number| u128::from(spread(number)) << 50 ^ u128::from(number) << 3;
     long_lists_with_duplicates(u128::LIMIT, wide, |hash, bit| hash ^ 1 << bit);
     let wider = |number| long(2, wide(number));
-    // So few hashes for each value that position implies more bits than entries leave out.
     for limit in [U256::LIMIT, 2] {
         long_lists_with_duplicates(limit, wider, |hash, bit| hash ^ U256::from(1) << bit);
+    }
+}
+
+/// Entries of 256 bits have a part of the hash. Here whole bins have the same part.
+#[test]
+fn hashes_of_256_bits_that_differ_where_entries_do_not_reach_are_told_apart() {
+    let hash = |number: u64| U256::from(spread(7)) << 90 ^ U256::from(number) << 16;
+    let all: Vec<U256> = (0..3_000).map(hash).collect();
+    for limit in [U256::LIMIT, 2] {
+        let index = Index::with_limit(limit);
+        assert_eq!(index.insert_all(all.iter().copied()), all.len());
+        let (left, gone) = all.split_at(2_000);
+        gone.iter().for_each(|hash| assert!(index.remove(*hash) && !index.contains(*hash)));
+        for query in [left[0], left[1_999], gone[5], U256::MAX] {
+            [0, 1, 5, 31, 36, 37, 60, 256].into_iter().for_each(|k| check(&index, left, query, k).unwrap());
+        }
+        assert_eq!(index.insert_all(all.iter().copied()), gone.len());
+        all.iter().for_each(|hash| assert!(index.remove(*hash)));
+        assert!(index.is_empty());
     }
 }
 
