@@ -5,7 +5,8 @@
 //! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
 //! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
 //! `ingest`, `passages`, `singles`, `dedupe`, `clusters`, `beside`) and other numbers of hashes. Parts of
-//! `index` can be selected separately: `built`, `even`, `skewed`, `wide`, `threads`, `pairs`, `minhash`.
+//! `index` can be selected separately: `built`, `even`, `skewed`, `wide`, `wider`, `threads`, `pairs`,
+//! `minhash`. The name of a form (`avx2`, `avx512`, `scalar`) makes the index use it.
 
 mod beside;
 mod clusters;
@@ -20,6 +21,8 @@ mod rounds;
 mod server;
 mod singles;
 mod snapshot;
+
+use lookalike_hamming::Form;
 
 /// The allocator of the binary, so that the bare handler uses the same one.
 #[global_allocator]
@@ -48,8 +51,11 @@ fn main() {
     if counts.is_empty() {
         counts.push(1_000_000);
     }
-    let parts: Vec<&String> =
-        arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
+    for form in arguments.iter().filter_map(|argument| Form::named(argument)) {
+        assert!(form.prefer(), "this processor has no {}", form.name());
+    }
+    let is_part = |argument: &&String| argument.parse::<usize>().is_err() && Form::named(argument).is_none();
+    let parts: Vec<&String> = arguments.iter().filter(is_part).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| *wanted == part);
     if wanted("fingerprint") {
         fingerprint::run();

@@ -216,7 +216,11 @@ impl StatsOut {
             },
             caught: signatures.filter(|_| !work.scanned).map(|shape| shape.caught(shape.threshold_of(k))),
             radii: work.plan.as_ref().map(|plan| plan.radii().to_vec()).unwrap_or_default(),
-            bits: work.plan.as_ref().map(|plan| plan.bits().to_vec()).unwrap_or_default(),
+            bits: work
+                .plan
+                .as_ref()
+                .map(|plan| vec![plan.bits() as u8; plan.radii().len()])
+                .unwrap_or_default(),
             probes: work.probes,
             candidates: work.candidates,
             verified: work.verified,
