@@ -209,6 +209,25 @@ async fn a_dry_run_says_what_a_store_with_skip_does_and_stores_nothing() {
             assert!(expected, "{place}: {result} {seen}");
         }
     }
+    // By the rule of the import, with its k, each fate is the outcome: also of a document that is near one
+    // that is left out.
+    server.put("/collections/hashes", json!({"profile": "copies-64", "k": 0})).await;
+    let hashes = ["00000000000000ff", "00000000000000f0", "0000000000000000", "000000000000000f"];
+    let documents: Vec<Value> = hashes.iter().map(|hash| json!({"id": hash, "hash": hash})).collect();
+    for k in [0, 3, 4, 8] {
+        let rule = format!("on_duplicate=skip&k={k}");
+        let (_, seen) =
+            server.post(&format!("/collections/hashes/preview/documents?{rule}"), json!(documents)).await;
+        let (_, kept) =
+            server.post(&format!("/collections/hashes/batch/documents?{rule}"), json!(documents)).await;
+        assert_eq!(seen["new"], kept["summary"]["created"], "k = {k}: {seen} {kept}");
+        assert_eq!(seen["near_earlier"], kept["summary"]["duplicates"], "k = {k}: {seen} {kept}");
+        server.post("/collections/hashes/deletions", json!({"ids": hashes})).await;
+    }
+    for query in ["on_duplicate=replace", "on_duplicate=link", "k=129"] {
+        let (status, problem) = server.post(&format!("/preview/documents?{query}"), json!([])).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{problem}");
+    }
     let (status, problem) = server.post("/preview/documents", json!({"id": "a"})).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{problem}");
     let (status, _) = server.post("/collections/none/preview/documents", json!([])).await;

@@ -27,8 +27,9 @@ pub(super) fn routes(all: Routes) -> Routes {
 
 /// Says what would become of documents, and stores none.
 ///
-/// Each is compared with the stored documents and with those before it in the array, by the collection's k;
-/// in a `run`, also with those of its earlier requests. An element that is not a document fails alone.
+/// Each is compared with the stored documents and with those before it in the array, as `on_duplicate=skip`
+/// does with the same `k`; in a `run`, also with those of its earlier requests. An element that is not a
+/// document fails alone.
 #[utoipa::path(
     post, path = "/preview/documents", tag = "documents", operation_id = "preview_documents",
     params(PreviewParams),
@@ -47,7 +48,9 @@ async fn preview(
     request: Request,
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
-    let (limits, run) = (*state.service.limits(), params.run()?);
+    let (limits, run, skips) = (*state.service.limits(), params.run()?, params.skips()?);
+    let rule = state.service.duplicate_rule(&collection, params.k.map(|k| k.0), None, None, false);
+    let rule = rule.map_err(|error| Problem::from(error).in_query())?;
     let way_out = "send them in several requests of a run";
     let bytes = read_sized(request, limits.batch_bytes, way_out).await?;
     let _working = reserve(MEMORY_PER_BYTE * bytes.len())?;
@@ -59,6 +62,6 @@ async fn preview(
     let form = params.hash_format;
     let offered =
         all.into_iter().map(move |bytes| parse_object::<DocumentIn>(&bytes)?.offered(form, &limits));
-    let foreseen = deadline.query(state.service.preview(&collection, run, offered)).await?;
+    let foreseen = deadline.query(state.service.preview(&collection, run, (rule, skips), offered)).await?;
     Ok(Json(PreviewOut::new(foreseen, form)).into_response())
 }

@@ -43,7 +43,8 @@ pub enum Fate {
 
 impl Service {
     /// Says for each document what would become of it. An invalid document fails alone. With a run, earlier
-    /// documents are those of its earlier requests, too.
+    /// documents are those of its earlier requests, too. A near-duplicate by `rule` that would not be stored
+    /// (`skips`) is not compared with those after it.
     ///
     /// # Errors
     /// For all documents: if the collection or the run does not exist, or the pool is full.
@@ -51,6 +52,7 @@ impl Service {
         self: &Arc<Self>,
         name: &CollectionName,
         run: Option<Run>,
+        (rule, skips): (DuplicateRule, bool),
         offered: impl Iterator<Item = Result<Offered, E>> + Send + 'static,
     ) -> Result<Vec<Result<Foreseen, E>>, ServiceError> {
         let collection = self.engine()?.find(name)?;
@@ -76,8 +78,8 @@ impl Service {
                         let row = document.row;
                         let id = &document.id;
                         let is_known = service.engine()?.count(&collection, std::slice::from_ref(id))? > 0;
-                        let fate = service.fate(&collection, id, &row, is_little, &seen, cancel)?;
-                        if !is_little {
+                        let fate = service.fate(&collection, id, &row, (rule, is_little), &seen, cancel)?;
+                        if !is_little && (!skips || matches!(fate, Fate::New)) {
                             seen.add(seen.next, &row)?;
                         }
                         Ok(Foreseen { hash: row.hash, status: status(&row), is_known, fate })
@@ -100,15 +102,13 @@ impl Service {
         collection: &Arc<Collection>,
         id: &DocumentId,
         row: &Row,
-        is_little: bool,
+        (rule, is_little): (DuplicateRule, bool),
         seen: &Seen,
         cancel: &Cancel,
     ) -> Result<Fate, ServiceError> {
         if is_little {
             return Ok(Fate::New);
         }
-        let settings = collection.settings();
-        let rule = self.rule_of(&settings)?;
         if let Some(near) = self.nearest_stored(collection, id, row, rule, cancel)? {
             return Ok(Fate::NearStored(Box::new(near)));
         }

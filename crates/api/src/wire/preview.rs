@@ -5,7 +5,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::found::MatchOut;
 use super::hashes::{HashFormat, HashOut};
-use super::values::StatusOut;
+use super::similar::OnDuplicate;
+use super::values::{Bits, StatusOut};
 use crate::error::{Body, Code, Problem};
 use lookalike_service::{Fate, Foreseen, Run};
 
@@ -26,9 +27,31 @@ pub struct PreviewParams {
     run: Option<String>,
     /// The documents that were sent in this run before; 0 begins it. Default: 0.
     from: Option<u64>,
+    /// The rule of the import. With `skip`, no document is compared with one that would not be stored.
+    /// Default: `store`.
+    on_duplicate: Option<OnDuplicate>,
+    /// The distance of near-duplicates, 0 to the width. Default: the check of the profile, or the distance of
+    /// the collection.
+    pub k: Option<Bits>,
 }
 
 impl PreviewParams {
+    /// Whether near-duplicates are left out.
+    ///
+    /// # Errors
+    /// If the rule depends on more than a dry run looks at.
+    pub fn skips(&self) -> Result<bool, Problem> {
+        match self.on_duplicate {
+            None | Some(OnDuplicate::Store) => Ok(false),
+            Some(OnDuplicate::Skip) => Ok(true),
+            Some(_) => {
+                let detail = "on_duplicate of a dry run is store or skip: what link and replace do depends \
+                              on clusters, which a dry run does not look at";
+                Err(Problem::parameter(Code::InvalidField, "on_duplicate", detail))
+            }
+        }
+    }
+
     /// The run that the request goes on with.
     ///
     /// # Errors
