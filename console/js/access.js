@@ -1,6 +1,6 @@
 // What the key of the session may do, so that the page can say so before the user tries.
 
-import { get } from "./api.js";
+import { events, get } from "./api.js";
 import { h, newId, say, show } from "./dom.js";
 import { t } from "./i18n.js";
 
@@ -23,6 +23,11 @@ export async function load(options) {
   }
   return known;
 }
+
+// A server may begin to require a key, and a key may be revoked: what it said before is then not true.
+events.addEventListener("refused", () => {
+  if (known.role) load().catch(() => {});
+});
 
 // Calls `listener` now and when the key changes.
 export function onAccess(listener) {

@@ -1,4 +1,4 @@
-// The page of the clusters: which copies a collection has, which one represents each group, and the rule that
+// The page of the clusters: which copies a collection has, which document represents each, and the rule that
 // decides it.
 
 import { guard } from "./access.js";
@@ -128,6 +128,7 @@ export function create() {
   }
 
   function describe({ rule: { keep, k, check }, pending }) {
+    const [keeps, field_] = keep.split(/:(.*)/);
     const all = Math.max(pending, chosen()?.documents ?? 0);
     const n = all - pending;
     const state = pending > 0 ? ["clusters.pending", { n, all }] : "clusters.decided";
@@ -136,7 +137,7 @@ export function create() {
       h(
         "dl",
         { class: "figures" },
-        figure("clusters.keep", h("code", {}, keep)),
+        figure("clusters.keep", [h("span", { t: `keep.${keeps}` }), " ", field_ && h("code", {}, field_)]),
         figure("clusters.k", String(check?.k ?? k)),
         check && figure("clusters.similarity", String(check.similarity)),
         figure("clusters.state", h("span", { "aria-live": "polite", t: state })),

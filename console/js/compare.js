@@ -7,7 +7,7 @@ import { button, field, figure, fill, h, notice, say, show, tableHead, translate
 import { decidedBy, featureLists, merged } from "./features.js";
 import { number, percent } from "./format.js";
 import { images, pictures } from "./image.js";
-import { markButton } from "./marks.js";
+import { markState } from "./marks.js";
 import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
 import { isAborted, problem } from "./problems.js";
 import { asRequest, side } from "./side.js";
@@ -78,7 +78,7 @@ export function create() {
         return;
       }
       const explained = explanations(collection, compared.profile, values, signal);
-      fill(result, verdict(compared), images(values), marking(values), reasons(compared, explained));
+      fill(result, verdict(compared), images(values), marking(values, signal), reasons(compared, explained));
     } catch (error) {
       if (!isAborted(error)) fill(result, problem(error));
     } finally {
@@ -100,10 +100,10 @@ export function create() {
   };
 }
 
-// Marks two stored documents as no duplicates; nothing for other sides.
-function marking([a, b]) {
-  const run = a.kind === "id" && b.kind === "id" && markButton(a.content, b.content);
-  return run && h("div", { class: "markable" }, run);
+// Whether two stored documents are marked as no duplicates; nothing for other sides.
+function marking([a, b], signal) {
+  const isPair = a.kind === "id" && b.kind === "id" && a.content !== b.content;
+  return isPair && markState(a.content, b.content, { signal });
 }
 
 // The explanations of the fingerprints of both sides; `null` for a side without a text.

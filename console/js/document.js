@@ -1,4 +1,4 @@
-// One document: its text, its metadata, its neighbours and its group.
+// One document: its text, its metadata, its neighbours and its cluster.
 
 import { guard } from "./access.js";
 import { at, clusterPath, get, post } from "./api.js";
@@ -12,7 +12,7 @@ import { chosen, chosenName } from "./pick.js";
 import { problem } from "./problems.js";
 import { address, go } from "./route.js";
 
-// Neighbours and members of the group that are listed.
+// Neighbours and members of the cluster that are listed.
 const LIMIT = 20;
 
 // The view. `remove` and `keep` get the id.
@@ -26,15 +26,15 @@ export function documentView({ remove, keep }) {
       const document = await whole(id);
       if (shown !== id) return;
       if (!document) return fill(node, h("p", { class: "none", t: ["document.gone", { id }] }));
-      const [near, group] = [h("div", {}), h("div", {})];
-      fill(node, ...parts(document, near, group));
-      members(document, await neighbours(document, near), group);
+      const [near, cluster] = [h("div", {}), h("div", {})];
+      fill(node, ...parts(document, near, cluster));
+      members(document, await neighbours(document, near), cluster);
     } catch (error) {
       fill(node, problem(error));
     }
   }
 
-  function parts(document, near, group) {
+  function parts(document, near, cluster) {
     const { id, deletion_at: deletion } = document;
     const removing = button("document.remove", () => remove(id), { class: "danger" });
     const keeping = button("document.keep", () => keep(id));
@@ -53,7 +53,7 @@ export function documentView({ remove, keep }) {
         action,
         link("find", { id }, "document.find"),
         document.cluster?.representative &&
-          link("documents", { group: document.cluster.representative }, "document.group.list"),
+          link("documents", { cluster: document.cluster.representative }, "document.cluster.list"),
         document.cluster?.representative &&
           link("review", { id: document.cluster.representative }, "document.review"),
       ),
@@ -62,7 +62,7 @@ export function documentView({ remove, keep }) {
       metadata(document.metadata),
       text(document),
       near,
-      group,
+      cluster,
     ];
   }
 
@@ -135,7 +135,7 @@ async function neighbours({ id, cluster }, place) {
   }
 }
 
-// Lists the members of the group that are no neighbours.
+// Lists the members of the cluster that are no neighbours.
 async function members({ id, cluster }, listed, place) {
   if (!cluster?.representative) return;
   try {
@@ -146,10 +146,10 @@ async function members({ id, cluster }, listed, place) {
     const entries = others.map((one) => entry({ id: one.id }, id, found.representative));
     fill(
       place,
-      h("h3", { t: ["document.group", { n: found.size }] }),
+      h("h3", { t: ["document.cluster", { n: found.size }] }),
       entries.length
         ? h("ol", { class: "matches" }, entries)
-        : h("p", { class: "note", t: "document.group.same" }),
+        : h("p", { class: "note", t: "document.cluster.same" }),
     );
   } catch (error) {
     fill(place, problem(error));

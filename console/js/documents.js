@@ -1,26 +1,33 @@
 // The page of the documents: search, the list, one document beside it, and what can be done with a selection.
 
 import { refusal } from "./access.js";
-import { at, check, get, post, send } from "./api.js";
+import { at, check, get, send } from "./api.js";
 import { documentView } from "./document.js";
-import { button, choice, fill, h, say, show, translated } from "./dom.js";
+import { button, choice, fill, h, notice, say, show, translated } from "./dom.js";
 import { filterForm } from "./filters.js";
-import { groupOf } from "./group.js";
 import { time } from "./format.js";
-import { asLine, headline, headlineField, readHeadlines, setHeadlineField, whole } from "./headlines.js";
+import {
+  asLine,
+  headline,
+  headlineField,
+  readHeadlines,
+  setHeadlineField,
+  whole as readWhole,
+} from "./headlines.js";
+import { clusterOf } from "./members.js";
 import { chosen, chosenName, onPick } from "./pick.js";
-import { planner } from "./planned.js";
+import { byFilter, planner } from "./planned.js";
 import { problem } from "./problems.js";
 import { address, here } from "./route.js";
-import { documentsCsv, jsonLines, save } from "./save.js";
+import { documentsCsv, exportCsv, jsonLines, save } from "./save.js";
 import { virtualList } from "./vlist.js";
 
 // Documents on a page of the list, metadata fields shown in a row, and characters of each.
 const PAGE = 200;
 const TAGS = 3;
 const TAG = 32;
-// Milliseconds between two looks at a count.
-const AGAIN = 300;
+// Fields that are offered in place of one that no document has.
+const OFFERED = 8;
 
 // Builds the page.
 export function create() {
@@ -29,8 +36,9 @@ export function create() {
   let filtered = chosenName();
   const fields = new Set();
   const failure = h("div", {});
+  const unknown = h("div", { "aria-live": "polite" });
   const summary = h("p", { class: "note", "aria-live": "polite" });
-  const planned = planner((ids) => reread(ids));
+  const planned = planner((ids) => (ids ? reread(ids) : restart()));
   const form = filterForm((wanted) => {
     filter = wanted;
     restart();
@@ -53,19 +61,18 @@ export function create() {
     list.paint();
   });
   const total = button("documents.count", () => count(), { class: "quiet" });
-  const actions = selectionBar({
-    selected: () => [...list.selected.keys()],
+  const ids = (rows) => rows.map((row) => row.id);
+  // Changes all documents of the list by its filter, or these rows.
+  const change = async (all, some) => {
+    if (!list.isWhole()) return some([...list.selected.values()]);
+    return filter?.cluster ? some(await membersOf(filter.cluster)) : all(filter);
+  };
+  const actions = selectionBar(list, {
+    filter: () => filter,
     // A deletion that is planned already is not ours to undo.
-    remove: () => {
-      const rows = [...list.selected.values()].filter((row) => !row.deletion_at);
-      return planned.remove(rows.map((row) => row.id));
-    },
-    keep: () => planned.keep([...list.selected.keys()]),
-    clear: () => {
-      list.selected.clear();
-      list.paint();
-      describe();
-    },
+    remove: () =>
+      change(planned.removeAll, (rows) => planned.remove(ids(rows.filter((row) => !row.deletion_at)))),
+    keep: () => change(planned.keepAll, (rows) => planned.keep(ids(rows))),
     failed: (error) => fill(failure, problem(error)),
   });
   const node = h(
@@ -73,6 +80,7 @@ export function create() {
     { class: "page" },
     h("div", { class: "head" }, h("h1", { t: "documents.title" }), h("p", { t: "documents.intro" })),
     form.node,
+    unknown,
     failure,
     planned.node,
     h(
@@ -86,13 +94,6 @@ export function create() {
           { class: "row" },
           summary,
           total,
-          button(
-            "documents.export",
-            () => exportAll(chosenName(), filter).catch((error) => fill(failure, problem(error))),
-            {
-              class: "quiet",
-            },
-          ),
           h("span", { class: "grow" }),
           h("label", { class: "tick" }, h("span", { t: "documents.headline" }), line),
         ),
@@ -117,7 +118,7 @@ export function create() {
   });
 
   async function read(cursor) {
-    const page = filter?.group ? await groupOf(filter.group, cursor) : await readPage(cursor);
+    const page = filter?.cluster ? await clusterOf(filter.cluster, cursor) : await readPage(cursor);
     const before = fields.size;
     page.rows.forEach((one) => Object.keys(one.metadata ?? {}).forEach((name) => fields.add(name)));
     if (fields.size !== before) offerFields();
@@ -148,8 +149,25 @@ export function create() {
   function restart() {
     isStale = false;
     fill(failure);
+    fill(unknown);
     offerFields();
+    missingFields(filter).catch((error) => fill(failure, problem(error)));
     return list.restart();
+  }
+
+  // Says which fields of a filter no document has, and offers those that documents have.
+  async function missingFields(of) {
+    for (const name of Object.keys(of?.metadata ?? {})) {
+      if (fields.has(name) || (await isField(name)) || of !== filter) continue;
+      const isLike = (one) => one.toLowerCase() === name.toLowerCase();
+      const offered = [...fields].sort((a, b) => isLike(b) - isLike(a) || (a < b ? -1 : 1));
+      const buttons = offered
+        .slice(0, OFFERED)
+        .map((one) => h("button", { type: "button", on: { click: () => form.rename(name, one) } }, one));
+      const said = h("span", { t: ["documents.unknown", { name }] });
+      const instead = buttons.length > 0 && h("span", { t: "documents.unknown.offer" });
+      unknown.append(notice("warn", h("div", { class: "row" }, said, instead, buttons)));
+    }
   }
 
   // What the list has, and how many documents are selected.
@@ -159,21 +177,17 @@ export function create() {
     const isAll = isEnd || (!filter && n === all);
     const found = isAll ? "all" : "some";
     say(summary, filter ? [`documents.found.${found}`, { n }] : [`documents.shown.${found}`, { n, all }]);
-    show(total, Boolean(filter) && !filter.group && !isAll && !refusal("write", chosenName()));
+    show(total, Boolean(filter) && !filter.cluster && !isAll && !refusal("write", chosenName()));
+    show(list.node, n > 0 || !isEnd);
     actions.fit();
   }
 
   // Counts the documents that pass the filter, as a deletion without an effect.
   async function count() {
-    const name = chosenName();
+    const counting = ({ matched }) => say(summary, ["documents.counting", { n: matched }]);
     try {
-      let answer = await post(at(name, "/deletions"), { filter, dry_run: true });
-      while (!answer.ended_at) {
-        say(summary, ["documents.counting", { n: answer.matched }]);
-        await new Promise((done) => setTimeout(done, AGAIN));
-        answer = await get(at(name, "/deletions"));
-      }
-      say(summary, ["documents.counted", { n: answer.matched }]);
+      const { matched } = await byFilter(chosenName(), filter, { dry_run: true }, counting);
+      say(summary, ["documents.counted", { n: matched }]);
     } catch (error) {
       fill(failure, problem(error));
     }
@@ -210,7 +224,7 @@ export function create() {
   // Reads documents again that were changed.
   async function reread(ids) {
     for (const id of ids.slice(0, PAGE)) {
-      const found = await whole(id).catch(() => null);
+      const found = await readWhole(id).catch(() => null);
       if (found) list.update(id, { deletion_at: found.deletion_at, expires_at: found.expires_at });
     }
     if (ids.includes(detail.id())) detail.open(detail.id());
@@ -219,8 +233,8 @@ export function create() {
   return {
     node,
     show(parameters) {
-      const group = parameters.get("group");
-      if (group) form.setGroup(group);
+      const cluster = parameters.get("cluster");
+      if (cluster) form.setCluster(cluster);
       else if (isStale) restart();
       const id = parameters.get("id");
       if (id && id !== detail.id() && here().page === "documents") detail.open(id);
@@ -228,22 +242,27 @@ export function create() {
   };
 }
 
-// What can be done with the selected documents.
-function selectionBar({ selected, remove, keep, clear, failed }) {
+// What can be done with the selected documents, or with all of the list.
+function selectionBar(list, { filter, remove, keep, failed }) {
   const summary = h("span", { "aria-live": "polite" });
-  const removing = button("documents.remove", remove, { class: "danger" });
-  const keeping = button("documents.keep", keep, { class: "quiet" });
+  const all = button("documents.select", () => list.select(false), { class: "quiet" });
+  const whole = button("documents.select.whole", () => list.select(true), { class: "quiet" });
+  const clear = button("documents.clear", () => list.clear(), { class: "quiet" });
+  const removing = button("documents.remove", () => remove().catch(failed), { class: "danger" });
+  const keeping = button("documents.keep", () => keep().catch(failed), { class: "quiet" });
+  const saving = button("documents.export", () => download().catch(failed), { class: "quiet" });
   let form = "csv";
   const forms = [
     ["csv", "save.csv"],
     ["jsonl", "save.jsonl"],
   ];
-  const saving = button("documents.save", () => download().catch(failed), { class: "quiet" });
   const row = h(
     "div",
     { class: "row selection" },
+    all,
+    whole,
     summary,
-    button("documents.clear", clear, { class: "quiet" }),
+    clear,
     h("span", { class: "grow" }),
     choice("save.form", forms, form, (value) => {
       form = value;
@@ -252,45 +271,74 @@ function selectionBar({ selected, remove, keep, clear, failed }) {
     keeping,
     removing,
   );
+  const isAny = () => list.isWhole() || list.selected.size > 0;
 
   async function download() {
     saving.disabled = true;
     try {
-      const documents = (await Promise.all(selected().map(whole))).filter(Boolean);
-      const name = `${chosenName()}-selection.${form}`;
-      if (form === "csv") save(name, documentsCsv(documents), "text/csv");
-      else save(name, jsonLines(documents), "application/x-ndjson");
+      if (list.isWhole() || list.selected.size === 0) return await exportAll(chosenName(), filter(), form);
+      const documents = await Promise.all([...list.selected.keys()].map((id) => readWhole(id)));
+      await saveAs(form, `${chosenName()}-selection`, documents.filter(Boolean));
     } finally {
-      saving.disabled = false;
+      saving.disabled = list.size().count === 0;
     }
   }
 
   return {
     node: row,
     fit() {
-      const n = selected().length;
-      show(row, n > 0);
-      say(summary, ["documents.selected", { n }]);
+      const n = list.selected.size;
+      const { count, isAll } = list.size();
+      show(all, n === 0 && count > 0);
+      show(whole, n > 0 && !list.isWhole() && !(isAll && n >= count));
+      say(whole, filter() ? "documents.select.whole" : "documents.select.every");
+      show(clear, isAny());
+      const every = filter() ? "documents.selected.whole" : "documents.selected.every";
+      say(summary, list.isWhole() ? every : isAny() ? ["documents.selected", { n }] : null);
+      saving.disabled = count === 0;
+      say(saving, isAny() ? "documents.save" : "documents.export");
+      [removing, keeping].forEach((one) => show(one, isAny()));
+      const planned = list.isWhole() ? filter()?.deletion_planned : undefined;
       const mayWrite = !refusal("write", chosenName());
-      [removing, keeping].forEach((one) => {
-        one.disabled = !mayWrite;
-      });
+      removing.disabled = !mayWrite || planned === true;
+      keeping.disabled = !mayWrite || planned === false;
     },
   };
 }
 
-// Everything that passes a filter as a file of JSON lines.
-async function exportAll(name, filter) {
-  if (filter?.group) {
-    const all = [];
-    for (let cursor; cursor !== null;) {
-      const page = await groupOf(filter.group, cursor);
-      all.push(...page.rows);
-      cursor = page.next ?? null;
-    }
-    return save(`${name}-group.jsonl`, jsonLines(all), "application/x-ndjson");
+// All documents of the cluster of a document.
+async function membersOf(id) {
+  const all = [];
+  for (let cursor; cursor !== null;) {
+    const page = await clusterOf(id, cursor);
+    all.push(...page.rows);
+    cursor = page.next ?? null;
   }
+  return all;
+}
+
+// Whether any document has a metadata field.
+async function isField(name) {
+  const filter = JSON.stringify({ metadata: { [name]: { exists: true } } });
+  const wanted = new URLSearchParams({ limit: 1, filter });
+  for (;;) {
+    const { documents, next } = await get(at(chosenName(), `/documents?${wanted}`));
+    if (documents.length > 0) return true;
+    if (!next) return false;
+    wanted.set("cursor", next);
+  }
+}
+
+const saveAs = async (form, name, documents) =>
+  form === "csv"
+    ? save(`${name}.csv`, await documentsCsv(documents))
+    : save(`${name}.jsonl`, jsonLines(documents), "application/x-ndjson");
+
+// Everything that passes a filter as a file.
+async function exportAll(name, filter, form) {
+  if (filter?.cluster) return saveAs(form, `${name}-cluster`, await membersOf(filter.cluster));
   const query = filter ? `?${new URLSearchParams({ filter: JSON.stringify(filter) })}` : "";
   const response = await check(await send("GET", at(name, `/export${query}`)));
-  save(`${name}.jsonl`, await response.blob());
+  const blob = await response.blob();
+  save(`${name}.${form}`, form === "csv" ? await exportCsv(blob) : blob);
 }

@@ -116,8 +116,8 @@ export const en = {
   "diff.close": "Hide {n|unchanged character|unchanged characters}",
   "diff.all": "Show everything",
   "diff.unknown":
-    "A side has no text: it is a hash, or a document of a collection that keeps none. To get them, set " +
-    "“Keep texts” on the page Collections, and store the documents again.",
+    "A side has no text: it is a hash, or a document of a collection that keeps none. To get " +
+    "them, set “Keep texts” on the page Collections, and store the documents again.",
   "passages.title": "Shared passages",
   "passages.count":
     "{n|passage|passages} of A can be found in B. The numbers are characters from the start.",
@@ -204,7 +204,7 @@ export const en = {
   "clusters.compare": "Compare",
   "clusters.members.more": "More members",
   "clusters.remove": "Remove the clusters",
-  "clusters.remove.note": "Documents stay; only the groups are removed. A running job ends.",
+  "clusters.remove.note": "Documents stay; only the clusters are removed. A running job ends.",
   "clusters.remove.run": "Remove the clusters",
   "clusters.removed": "The clusters are being removed.",
   "keep.title": "Build by a rule",
@@ -276,44 +276,11 @@ export const en = {
   "make.k.note": "empty: that of the profile",
   "make.expiry": "Documents expire after",
   "make.expiry.note": "such as 36h or 30d; empty: never",
-  "make.text": "Keep the texts",
+  "make.text": "Keep texts",
   "make.passages": "Keep passages, to find parts of texts",
   "make.profile": "Profile",
   "make.run": "Make the collection",
   "make.done": "The collection {name} was made.",
-  "profiles.title": "Profiles",
-  "profiles.name": "Profile",
-  "profiles.bits": "Bits",
-  "profiles.cells": "{n|cell|cells}",
-  "profiles.k": "k",
-  "profiles.about": "Use",
-  "profile.copies-128":
-    "Copies and edited copies in any language. The default: finds more heavily edited copies " +
-    "than 64 bits, for three to four times the memory.",
-  "profile.copies-64": "Copies with small changes in any language, in the smallest and fastest index.",
-  "profile.short-128":
-    "Short texts of 8 to 50 words: messages, headlines, reviews. k depends on the text.",
-  "profile.code-128": "Copies of source code with other names, comments or layout. Not for prose.",
-  "profile.pairs-64": "Pairs of words: the most even index, but finds less than copies-64.",
-  "profile.shingles-64": "Longer grams; its features suit MinHash best.",
-  "profile.keywords-zh": "Chinese texts on one topic, by TF-IDF keywords. It does not find copies.",
-  "profile.cppjieba": "Hashes as yanyiwu/simhash makes them, for comparison with that program.",
-  "profile.fnv-zh": "A common Chinese recipe: TF-IDF and FNV-1a. Finds topics rather than copies.",
-  "profile.shingle-md5-128":
-    "Three adjacent characters, MD5: hashes that other programs can make easily.",
-  "profile.minhash": "The classic MinHash of news sites, similar from 0.8.",
-  "profile.minhash-copies": "Copies in any language, with a similarity that has a meaning.",
-  "profile.noisy": "Copies with wrong letters, for the command dedupe. Not for collections.",
-  "profile.minhash-code": "Disguised copies of source code. Not for prose.",
-  "profile.longest-sentences": "Reprints that were cut or rearranged: the three longest sentences.",
-  "profile.longest-sentences-md5": "The three longest sentences as one hash: equal or not.",
-  "profile.python-simhash": "Hashes as the Python package simhash makes them, for comparison.",
-  "profile.pdq": "Images: PDQ. Finds copies that were compressed, scaled or recoloured.",
-  "profile.phash-64": "Images in a quarter of the memory of pdq, with more wrong matches.",
-  "profile.hashes-64": "Hashes of 64 bits that you make yourself, of images for example. Takes no texts.",
-  "profile.hashes-128": "Hashes of 128 bits that you make yourself. Takes no texts.",
-  "profile.hashes-256":
-    "Hashes of 256 bits that you make yourself, such as PDQ of images. Takes no texts.",
   "delete.title": "Delete this collection",
   "delete.warning":
     "This deletes the collection {name} with its {n|document|documents}. It cannot be undone.",
@@ -485,7 +452,6 @@ export const en = {
   "nav.review": "Review",
   "import.refused": "Save the refused rows",
   "import.error.text": "the field “{name}” is empty or missing, and a document needs a text",
-  "profiles.more": "More profiles",
   "calibrate.plain":
     "With k = {k}, of 100 documents found {right} are copies, and of 100 copies {found} are " +
     "found.",
@@ -495,4 +461,13 @@ export const en = {
   "calibrate.similarity.try": "Try a least similarity in Find",
   "find.least": "Least similarity of the texts",
   "find.least.note": "0 to 1; empty: not checked",
+  "marks.takeback": "Take the mark back",
+  "marks.done.alone": "{id} is marked as no duplicate of any other document.",
+  "find.leftout.all":
+    "{n|document is|documents are} within k, but less similar than {least}; the most similar has " +
+    "{most}.",
+  "find.leftout.more":
+    "More than {n|document is|documents are} within k, but less similar than {least}; the most " +
+    "similar of the nearest has {most}.",
+  "find.lower": "Lower the least similarity to {least}",
 };

@@ -1,8 +1,11 @@
-// The filter of the API as a form: the beginning of the id, metadata, times, planned deletions; or the group
-// of a document, which is no filter of the API and so stands alone.
+// The filter of the API as a form: the beginning of the id, metadata, times, planned deletions; or the
+// cluster of a document, which is no filter of the API and so stands alone.
 
-import { button, choice, field, fill, h, newId } from "./dom.js";
+import { button, choice, field, fill, h, newId, say, show } from "./dom.js";
 import { t } from "./i18n.js";
+
+// Names of fields that are offered.
+const FIELDS = 12;
 
 // How a metadata field is compared, and whether that takes a value.
 const RELATIONS = [
@@ -44,10 +47,12 @@ const when = (input) => (input.value ? new Date(`${input.value}T00:00`).toISOStr
 export function filterForm(apply) {
   const names = h("datalist", { id: newId("fields") });
   const prefix = h("input", { type: "text", class: "mono", autocomplete: "off", spellcheck: "false" });
-  const group = h("input", { type: "text", class: "mono", autocomplete: "off", spellcheck: "false" });
+  const cluster = h("input", { type: "text", class: "mono", autocomplete: "off", spellcheck: "false" });
   const from = h("input", { type: "date" });
   const before = h("input", { type: "date" });
   const rows = h("div", { class: "stack" });
+  const known = h("p", { class: "note" });
+  const conditions = h("div", { class: "stack", hidden: true }, rows, known);
   let which = "all";
   const state = choice(
     "documents.which",
@@ -72,13 +77,17 @@ export function filterForm(apply) {
       value.hidden = !needsValue();
     });
     const row = h("div", { class: "row condition" }, name, relation, value);
-    row.append(button("documents.condition.remove", () => row.remove(), { class: "quiet" }));
+    const remove = () => {
+      row.remove();
+      show(conditions, rows.children.length > 0);
+    };
+    row.append(button("documents.condition.remove", remove, { class: "quiet" }));
     row.read = () => [name.value.trim(), CONDITIONS[relation.value](value.value.trim())];
     return row;
   }
 
   function filter() {
-    if (group.value.trim()) return { group: group.value.trim() };
+    if (cluster.value.trim()) return { cluster: cluster.value.trim() };
     const metadata = {};
     for (const row of rows.children) {
       const [name, wanted] = row.read();
@@ -102,6 +111,7 @@ export function filterForm(apply) {
   const add = button("documents.condition.add", () => {
     const row = condition();
     rows.append(row);
+    show(conditions, true);
     row.querySelector("input").focus();
   });
   const node = h(
@@ -113,9 +123,9 @@ export function filterForm(apply) {
       field("documents.prefix", prefix),
       field("documents.from", from),
       field("documents.before", before),
-      field("documents.group", group, "documents.group.note"),
+      field("documents.cluster", cluster, "documents.cluster.note"),
     ),
-    rows,
+    conditions,
     names,
     h(
       "div",
@@ -127,15 +137,15 @@ export function filterForm(apply) {
     ),
   );
   add.classList.add("quiet");
-  // The conditions have no effect beside a group.
-  const fitGroup = () => {
-    const isAlone = group.value.trim() !== "";
+  // The conditions have no effect beside a cluster.
+  const fitCluster = () => {
+    const isAlone = cluster.value.trim() !== "";
     node.querySelectorAll("input, select").forEach((one) => {
-      one.disabled = isAlone && one !== group;
+      one.disabled = isAlone && one !== cluster;
     });
     add.disabled = isAlone;
   };
-  group.addEventListener("input", fitGroup);
+  cluster.addEventListener("input", fitCluster);
   node.addEventListener("submit", (event) => {
     event.preventDefault();
     apply(filter());
@@ -149,19 +159,27 @@ export function filterForm(apply) {
         names,
         found.map((name) => h("option", { value: name })),
       );
+      show(known, found.length > 0);
+      say(known, ["documents.fields", { names: found.slice(0, FIELDS).join(", ") }]);
+    },
+    // Takes another field in the conditions on one, and searches again.
+    rename(from, to) {
+      for (const { firstChild: name } of rows.children) if (name.value.trim() === from) name.value = to;
+      apply(filter());
     },
     // No conditions, as for another collection.
     clear() {
       node.reset();
       rows.replaceChildren();
+      show(conditions, false);
       which = "all";
       state.set(which);
-      fitGroup();
+      fitCluster();
     },
-    // Chooses the group of a document, or none.
-    setGroup(id) {
-      group.value = id ?? "";
-      fitGroup();
+    // Chooses the cluster of a document, or none.
+    setCluster(id) {
+      cluster.value = id ?? "";
+      fitCluster();
       apply(filter());
     },
   };

@@ -104,6 +104,8 @@ export function create() {
       const start = performance.now();
       const answer = await post(at(collection.name, "/similar"), body, { signal: running.signal });
       const seconds = (performance.now() - start) / 1000;
+      // The entries of another query have its buttons.
+      if (!isMove) items.clear();
       if (!canReuse) asked = { value, hash: answer.hash, status: answer.status, collection, body };
       fill(state);
       draw(answer, seconds);
@@ -168,8 +170,38 @@ export function create() {
       list,
       kept.map(([, item]) => item.node),
     );
-    if (kept.length === 0) fill(list, h("li", { class: "none", t: "find.none" }));
+    if (kept.length === 0) fill(list, nothing());
     fill(more, answer.next && button("find.more", () => nextPage(answer.next), { class: "quiet" }));
+  }
+
+  // Says why nothing is found: the documents are too far, or not similar enough, which a button mends.
+  function nothing() {
+    const line = h("li", { class: "none", t: "find.none" });
+    if (asked.body.min_similarity) leftOut(line).catch((error) => fill(line, problem(error)));
+    return line;
+  }
+
+  // Looks for what the least similarity left out.
+  async function leftOut(line) {
+    const of = asked.body.min_similarity;
+    const body = { ...asked.body, ...reach.value(), min_similarity: 0 };
+    const { similar, next } = await post(at(asked.collection.name, "/similar"), body, {
+      signal: running.signal,
+    });
+    if (similar.length === 0) return;
+    const most = Math.max(...similar.map((match) => match.similarity ?? 0));
+    // Rounded down, so that the most similar one is found.
+    const lower = Math.floor(most * 100) / 100;
+    const said = [
+      `find.leftout.${next ? "more" : "all"}`,
+      { n: similar.length, least: () => number(of, 3), most: () => number(lower, 2) },
+    ];
+    const lowering = button(["find.lower", { least: () => number(lower, 2) }], lowerTo, { class: "quiet" });
+    function lowerTo() {
+      least.value = lower;
+      find();
+    }
+    fill(line, h("div", { class: "row" }, h("span", { t: said }), lowering));
   }
 
   async function nextPage(cursor) {

@@ -27,7 +27,7 @@ async function ask(path, body) {
 }
 
 // Compares the whole file. `progress` gets the counts and the bytes that were read; `isOver` ends it.
-export async function foresee(file, fields, form, { isOver, progress }) {
+export async function foresee(file, fields, form, rule, { isOver, progress }) {
   const [name, run] = [chosenName(), newName()];
   const counts = { n: 0, fresh: 0, known: 0, stored: 0, earlier: 0, errors: 0, left: 0, replaced: 0 };
   const [reasons, invalid] = [new Map(), []];
@@ -42,7 +42,7 @@ export async function foresee(file, fields, form, { isOver, progress }) {
   const found = () => ({ counts, invalid, reasons: [...reasons.values()].sort((a, b) => b.n - a.n) });
   async function flush() {
     if (part.length === 0) return;
-    const query = new URLSearchParams({ run, from: sent });
+    const query = new URLSearchParams({ ...rule, run, from: sent });
     const body = `[${part.map((record) => record.line).join(",")}]`;
     const answer = await ask(at(name, `/preview/documents?${query}`), body);
     answer.results.forEach(({ error }, place) => error && refuse(part[place], error.detail));

@@ -11,7 +11,7 @@ const AT_ONCE = 4;
 const KEPT = 2000;
 
 const known = new Map();
-const waiting = [];
+let waiting = [];
 let running = 0;
 let of = null;
 onPick(() => {
@@ -40,12 +40,13 @@ export function headline(document) {
   return text ? firstLine(text) : "";
 }
 
-// A whole document, read once. A document that does not exist is `null`.
-export function whole(id) {
+// A whole document, read once. A document that does not exist is `null`, and so is one that is read for its
+// headline (`isForLine`) and is out of sight before its turn.
+export function whole(id, isForLine = false) {
   const held = known.get(id);
   if (held) return Promise.resolve(held);
   return new Promise((done, fail) => {
-    waiting.push({ id, done, fail, name: chosenName() });
+    waiting.push({ id, done, fail, isForLine, name: chosenName() });
     next();
   });
 }
@@ -75,12 +76,14 @@ export const forget = (id) => known.delete(id);
 
 // Reads the texts of documents without a headline, if the collection keeps texts; `then` is called for each.
 export function readHeadlines(documents, then) {
-  waiting.splice(0).forEach(({ done }) => done(null));
+  const isPassed = (one) => one.isForLine;
+  waiting.filter(isPassed).forEach(({ done }) => done(null));
+  waiting = waiting.filter((one) => !isPassed(one));
   if (!chosen()?.keep_text) return;
   documents
     .filter((document) => !headline(document) && !known.has(document.id))
     .forEach(({ id }) =>
-      whole(id).then(
+      whole(id, true).then(
         (found) => found && then(id),
         () => {},
       ),

@@ -39,11 +39,17 @@ const FIRST = 50;
 const PATIENCE = 30;
 const WAIT = 10;
 
+// The pages that go on with what was stored.
+const NEXT = ["documents", "review", "clusters"];
+
 // Builds the page.
 export function create() {
-  let rule = "store";
-  const before = preview(() => rule);
+  let isSkip = false;
   const k = h("input", { type: "number", min: "0", max: "256", class: "short", disabled: true });
+  // The parameters of the import for near-duplicates, also those of its dry run.
+  const rule = () => (isSkip ? { on_duplicate: "skip", ...(k.value === "" ? {} : { k: k.value }) } : {});
+  const before = preview(rule);
+  k.addEventListener("change", () => before.compare());
   const accept = ".jsonl,.ndjson,.json,.csv,.tsv,.gz,.parquet,image/jpeg,image/png,image/webp,image/gif";
   const file = h("input", { type: "file", accept, class: "sr", multiple: true });
   const named = h("p", { class: "lead", t: "import.drop" });
@@ -75,11 +81,11 @@ export function create() {
       ["store", "import.store"],
       ["skip", "import.skip"],
     ],
-    rule,
+    "store",
     (value) => {
-      rule = value;
-      k.disabled = value !== "skip";
-      before.retell();
+      isSkip = value === "skip";
+      k.disabled = !isSkip;
+      before.compare();
     },
   );
   const node = h(
@@ -147,13 +153,13 @@ export function create() {
     if (!picked) return fill(state, notice("warn", h("span", { t: "import.nofile" })));
     if (Array.isArray(picked)) {
       const { imageJob } = await import("./pictures.js");
-      job = imageJob(picked, chosenName(), { rule, k: k.value }, ran);
+      job = imageJob(picked, chosenName(), rule(), ran);
       fill(state, job.node);
       return job.run();
     }
     await before.ready();
     before.stop();
-    const settings = { fields: before.fields(), form: before.form(), rule, k: k.value };
+    const settings = { fields: before.fields(), form: before.form(), rule: rule() };
     job = importJob(picked, chosenName(), settings, ran);
     fill(state, job.node);
     job.run();
@@ -181,12 +187,18 @@ export function create() {
   return { node };
 }
 
+// Where to go on with what was stored.
+export function nextSteps(collection) {
+  const step = (page) =>
+    h("a", { class: "small", href: address(page, { collection }), t: `import.then.${page}` });
+  return h("div", { class: "row" }, h("span", { t: "import.then" }), NEXT.map(step));
+}
+
 // One import: its counts, and the place where they are shown.
-function importJob(file, collection, { fields, form, rule, k }, ran) {
+function importJob(file, collection, { fields, form, rule }, ran) {
   const counts = { read: 0, lines: 0, created: 0, updated: 0, duplicates: 0, errors: 0 };
   const stopping = new AbortController();
-  const query = rule === "skip" ? `?on_duplicate=skip${k === "" ? "" : `&k=${k}`}` : "";
-  const path = at(collection, `/documents${query}`);
+  const path = at(collection, `/documents?${new URLSearchParams(rule)}`);
   const bar = h("progress", {
     max: String(Math.max(1, file.size)),
     value: "0",
@@ -215,7 +227,8 @@ function importJob(file, collection, { fields, form, rule, k }, ran) {
       ),
     ),
   );
-  const node = h("section", { class: "panel" }, line, bar, rate, wait, figures, end, why, list);
+  const then = h("div", {});
+  const node = h("section", { class: "panel" }, line, bar, rate, wait, figures, then, end, why, list);
   const onBytes = (read) => {
     counts.read = read;
   };
@@ -348,6 +361,7 @@ function importJob(file, collection, { fields, form, rule, k }, ran) {
       else if (isNothing && formatOf(file.name) === "jsonl")
         fill(end, notice("bad", h("span", { t: "import.format" })));
       draw(["import.done", { n: counts.lines }]);
+      fill(then, nextSteps(collection));
       explain();
       ran(false, true);
     } catch (error) {

@@ -116,7 +116,7 @@ export function create() {
     node,
     // Says that the server has refused the key, if that led here.
     show(_, payload) {
-      if (!payload?.isRefused) return;
+      if (!payload?.isRefused) return load().catch(() => {});
       const message = key() ? "keys.refused" : "keys.needed";
       fill(state, notice("bad", h("span", { t: message })));
       show(node, true);

@@ -45,7 +45,7 @@ export async function* chunks(file, onBytes, charset = "utf-8") {
 
 // The lines of a file, in arrays: `{ number, text }`, the first line is 1. Of a line that is too long to be a
 // document, `text` is `null`.
-async function* lines(file, onBytes, charset) {
+export async function* lines(file, onBytes, charset) {
   let rest = "";
   let number = 0;
   let isTooLong = false;

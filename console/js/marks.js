@@ -6,10 +6,11 @@ import { at, call, get, post } from "./api.js";
 import { button, fill, h, show, tableHead, translated } from "./dom.js";
 import { time } from "./format.js";
 import { chosenName } from "./pick.js";
-import { problem } from "./problems.js";
+import { isAborted, problem } from "./problems.js";
 
-// Marks on a page of the list.
+// Marks on a page of the list, and the most that a document has.
 const MARKS = 50;
+const OF_ONE = 1000;
 
 const remove = (name, [id, other]) =>
   call("DELETE", at(name, `/marks?${new URLSearchParams(other === undefined ? { id } : { id, other })}`));
@@ -25,30 +26,7 @@ export function markButton(a, b) {
     run.disabled = true;
     try {
       await post(at(name, "/marks"), { marks: [{ ids: [a, b] }] });
-      const failure = h("div", {});
-      const undo = button("marks.undo", unmark, { class: "quiet" });
-      const marked = h(
-        entry.localName,
-        { class: entry.className },
-        h(
-          "div",
-          { class: "row" },
-          h("span", { class: "note", "aria-live": "polite", t: ["marks.done", { a, b }] }),
-          h("span", { class: "grow" }),
-          undo,
-        ),
-        failure,
-      );
-      async function unmark() {
-        try {
-          await remove(name, [a, b]);
-          marked.replaceWith(entry);
-        } catch (error) {
-          fill(failure, problem(error));
-        }
-      }
-      entry.replaceWith(marked);
-      undo.focus();
+      told(entry, name, [a, b], "marks.undo").focus();
     } catch (error) {
       entry.append(problem(error));
     } finally {
@@ -56,6 +34,56 @@ export function markButton(a, b) {
     }
   }
   return run;
+}
+
+// Whether two documents are marked, with a button that takes the mark back or makes it. It is filled when the
+// server has answered.
+export function markState(a, b, options) {
+  const name = chosenName();
+  const entry = h("div", { class: "markable" });
+  markOf(name, a, b, options).then(
+    (ids) => {
+      fill(entry, markButton(a, b));
+      if (ids) told(entry, name, ids, "marks.takeback");
+    },
+    (error) => isAborted(error) || fill(entry, problem(error)),
+  );
+  return entry;
+}
+
+// The ids of the mark that keeps two documents apart: of the pair, or of one of them alone.
+async function markOf(name, a, b, options) {
+  for (const [id, other] of [
+    [a, b],
+    [b, a],
+  ]) {
+    const { marks } = await get(at(name, `/marks?${new URLSearchParams({ id, limit: OF_ONE })}`), options);
+    const found = marks.find(({ ids }) => ids.length === 1 || ids.includes(other));
+    if (found) return found.ids;
+  }
+  return null;
+}
+
+// Replaces an entry by what says that these documents are marked. Returns the button that takes it back.
+function told(entry, name, ids, label) {
+  const [a, b] = ids;
+  const failure = h("div", {});
+  const undo = button(label, unmark, { class: "quiet" });
+  undo.disabled = Boolean(refusal("write", name));
+  const said = b === undefined ? ["marks.done.alone", { id: a }] : ["marks.done", { a, b }];
+  const line = h("span", { class: "note", "aria-live": "polite", t: said });
+  const row = h("div", { class: "row" }, line, h("span", { class: "grow" }), undo);
+  const marked = h(entry.localName, { class: entry.className }, row, failure);
+  async function unmark() {
+    try {
+      await remove(name, ids);
+      marked.replaceWith(entry);
+    } catch (error) {
+      fill(failure, problem(error));
+    }
+  }
+  entry.replaceWith(marked);
+  return undo;
 }
 
 // The list of the marks of the chosen collection. It is read when it is opened.

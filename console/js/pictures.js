@@ -1,18 +1,18 @@
 // The import of image files: each is one document, whose id is the name of the file.
 
 import { at, post } from "./api.js";
-import { figure, h, say, tableHead, translated } from "./dom.js";
+import { figure, fill, h, say, tableHead, translated } from "./dom.js";
 import { number } from "./format.js";
 import { dataUrl } from "./image.js";
+import { nextSteps } from "./import.js";
 import { problem } from "./problems.js";
 
 // Outcomes, and where they are counted.
 const COUNTS = { created: "created", updated: "updated", replaced: "updated", duplicate: "duplicates" };
 
 // One import of images, in place of one of records.
-export function imageJob(files, collection, { rule, k }, ran) {
+export function imageJob(files, collection, rule, ran) {
   const counts = { created: 0, updated: 0, duplicates: 0, errors: 0 };
-  const query = rule === "skip" ? `?on_duplicate=skip${k === "" ? "" : `&k=${k}`}` : "";
   const stopping = new AbortController();
   const bar = h("progress", { max: String(files.length), value: "0", label: "import.progress" });
   const line = h("p", { class: "lead", "aria-live": "polite" });
@@ -29,12 +29,13 @@ export function imageJob(files, collection, { rule, k }, ran) {
     ),
   );
   const facts = h("dl", { class: "figures" }, figures);
-  const node = h("section", { class: "panel" }, line, bar, facts, list);
+  const then = h("div", {});
+  const node = h("section", { class: "panel" }, line, bar, facts, then, list);
 
   async function store(file) {
     const body = { id: file.name, image: await dataUrl(file) };
     try {
-      const { outcome } = await post(at(collection, `/documents${query}`), body, {
+      const { outcome } = await post(at(collection, `/documents?${new URLSearchParams(rule)}`), body, {
         signal: stopping.signal,
       });
       counts[COUNTS[outcome]] += 1;
@@ -58,6 +59,7 @@ export function imageJob(files, collection, { rule, k }, ran) {
         facts.querySelectorAll("dd span").forEach((one) => one.translated.text());
       }
       say(line, ["import.images.done", { n: files.length }]);
+      fill(then, nextSteps(collection));
     } catch {
       say(line, ["import.cancelled", { n: sent }]);
     }

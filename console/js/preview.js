@@ -23,7 +23,7 @@ const NAMES = { "\t": "preview.tab" };
 const option = (value, message) =>
   message ? h("option", { value, t: message }) : h("option", { value }, value);
 
-// The preview. `rule` says what becomes of near-duplicates: `store` or `skip`.
+// The preview. `rule` has the parameters of the import for near-duplicates: none, or `skip` and perhaps k.
 export function preview(rule) {
   const node = h("section", { class: "panel", hidden: true });
   const charset = h(
@@ -49,8 +49,6 @@ export function preview(rule) {
   let turn = 0;
   let ready = Promise.resolve();
   let of = chosenName();
-  // Says again what was found, by another rule.
-  let retell = () => {};
   fill(
     node,
     h("h2", { t: "preview.title" }),
@@ -148,7 +146,7 @@ export function preview(rule) {
           record.object
             ? columns.map((name) => h("td", { dir: "auto" }, short(record.object[name])))
             : h("td", { colspan: String(columns.length || 1), t: [record.error, record.values ?? {}] }),
-          h("td", {}, state(results[place], rule())),
+          h("td", {}, state(results[place], isSkip())),
         ),
       );
     fill(
@@ -187,7 +185,7 @@ export function preview(rule) {
     }
     fill(found, h("p", { class: "note", t: "preview.asking" }));
     const body = `[${wanted.map((one) => one.line).join(",")}]`;
-    const answer = await call("POST", at(chosenName(), "/preview/documents"), {
+    const answer = await call("POST", at(chosenName(), `/preview/documents?${new URLSearchParams(rule())}`), {
       body,
       type: "application/json",
     });
@@ -211,11 +209,8 @@ export function preview(rule) {
       ...answer.results.filter((one) => one.error).map((one) => one.error.detail),
     ];
     const isAll = all.length < FIRST && wanted.length + unread.length === all.length;
-    retell = () => {
-      draw(all, results);
-      fill(found, told(isAll, facts), reasons(counted(why)));
-    };
-    retell();
+    draw(all, results);
+    fill(found, told(isAll, facts), reasons(counted(why)));
     return isAll;
   }
 
@@ -226,7 +221,7 @@ export function preview(rule) {
     const line = h("p", { class: "note", "aria-live": "off" });
     const stop = button("preview.stop", () => end(), { class: "quiet" });
     fill(whole, h("div", { class: "row" }, line, h("span", { class: "grow" }), stop), bar);
-    const result = await foresee(of, fields(), form(), {
+    const result = await foresee(of, fields(), form(), rule(), {
       isOver: () => own !== turn,
       progress: ({ counts }, bytes) => {
         if (own !== turn) return;
@@ -243,17 +238,12 @@ export function preview(rule) {
       }));
       save(`${of.name}.invalid.jsonl`, jsonLines(lines), "application/x-ndjson");
     };
-    const tellFirst = retell;
-    retell = () => {
-      tellFirst();
-      fill(
-        found,
-        told(true, result.counts),
-        reasons(result.reasons),
-        result.invalid.length > 0 && button("preview.save", file_, { class: "quiet" }),
-      );
-    };
-    retell();
+    fill(
+      found,
+      told(true, result.counts),
+      reasons(result.reasons),
+      result.invalid.length > 0 && button("preview.save", file_, { class: "quiet" }),
+    );
     fill(whole);
   }
 
@@ -262,8 +252,11 @@ export function preview(rule) {
     fill(whole);
   }
 
-  const told = (isAll, facts) =>
-    h("p", { class: "lead", t: [isAll ? `preview.found.${rule()}` : `preview.first.${rule()}`, facts] });
+  const isSkip = () => "on_duplicate" in rule();
+  const told = (isAll, facts) => {
+    const by = isSkip() ? "skip" : "store";
+    return h("p", { class: "lead", t: [isAll ? `preview.found.${by}` : `preview.first.${by}`, facts] });
+  };
 
   return {
     node,
@@ -277,12 +270,15 @@ export function preview(rule) {
     open(chosen) {
       ready = begin(chosen);
     },
-    retell: () => retell(),
+    // Compares by another rule.
+    compare() {
+      if (file) look(false);
+    },
     // Ends the preview of a file that is stored now.
     close() {
       end();
       show(node, false);
-      [file, retell] = [null, () => {}];
+      file = null;
     },
     // Compares with another collection.
     fit() {
@@ -319,10 +315,10 @@ export function bySkip(results) {
 }
 
 // What becomes of one row.
-function state(result, rule) {
+function state(result, isSkip) {
   if (!result) return null;
   if (result.error) return h("span", { class: "tag bad" }, result.error.detail);
-  if (rule === "skip" && isLeftOut(result)) return h("span", { class: "tag warn", t: "preview.left" });
+  if (isSkip && isLeftOut(result)) return h("span", { class: "tag warn", t: "preview.left" });
   if (result.known) return h("span", { class: "tag", t: "preview.known" });
   if (result.near_stored)
     return h("span", { class: "tag warn", t: ["preview.stored", { id: result.near_stored.id }] });

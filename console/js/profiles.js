@@ -1,7 +1,7 @@
 // The table that explains the profiles, from which one is chosen for a new collection.
 
 import { h, tableHead, translated } from "./dom.js";
-import { percent } from "./format.js";
+import { bytes, percent } from "./format.js";
 import { has, t } from "./i18n.js";
 
 const shortName = (id) => id.split("@")[0];
@@ -16,6 +16,32 @@ const about = ({ profile, summary }) => {
   const key = `profile.${shortName(profile)}`;
   return has(key) ? t(key) : summary;
 };
+
+// Bytes of the index for a document, by the bits of its hash, or by the profile if it makes signatures.
+const MEMORY = {
+  64: 35,
+  128: 130,
+  256: 340,
+  "minhash-copies": 825,
+  minhash: 400,
+  "minhash-code": 1250,
+  "longest-sentences": 165,
+};
+
+// What a million documents take; nothing if that is not known.
+const price = ({ profile, bits, cells }) => {
+  const each = MEMORY[cells ? shortName(profile) : bits];
+  if (!each) return null;
+  // In a narrow window there is no head.
+  const head = h("span", { class: "note", t: "profiles.price" });
+  return [head, " ", translated(() => bytes(each * 1e6))];
+};
+
+// How documents are compared.
+const details = ({ bits, k, cells, threshold }) =>
+  cells
+    ? ["profiles.cells", { cells, share: () => percent(threshold) }]
+    : ["profiles.bits", { bits, k }];
 
 // The table. `choose` gets the profile that the user selects.
 export function profileTable(profiles, chosen, choose) {
@@ -35,27 +61,22 @@ export function profileTable(profiles, chosen, choose) {
         "td",
         {},
         translated(() => about(profile)),
+        h(
+          "details",
+          { class: "note" },
+          h("summary", { t: "profiles.details" }),
+          h("span", { t: details(profile) }),
+        ),
       ),
-      h(
-        "td",
-        { class: "num" },
-        profile.cells ? h("span", { t: ["profiles.cells", { n: profile.cells }] }) : String(profile.bits),
-      ),
-      h(
-        "td",
-        { class: "num" },
-        profile.threshold === undefined
-          ? String(profile.k)
-          : translated(() => percent(profile.threshold)),
-      ),
+      h("td", { class: "num" }, price(profile)),
     );
   };
-  const heads = ["profiles.name", "profiles.about", "profiles.bits", "profiles.k"];
+  const heads = ["profiles.name", "profiles.about", "profiles.price"];
   const table = (some, label) =>
     h(
       "div",
       { class: "scroll", tabindex: "0", role: "region", label },
-      h("table", { class: "profiles" }, tableHead(heads, 2), h("tbody", {}, some.map(row))),
+      h("table", { class: "profiles" }, tableHead(heads, 1), h("tbody", {}, some.map(row))),
     );
   const first = profiles.filter(isUsual).sort((a, b) => rank(a) - rank(b));
   const others = profiles.filter((one) => !isUsual(one));

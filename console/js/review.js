@@ -1,4 +1,4 @@
-// The page on which groups of copies are decided, one at a time, with keys.
+// The page on which clusters are decided, one at a time, with keys.
 
 import { guard, refusal } from "./access.js";
 import { at, call, clusterPath, documentPath, get, post } from "./api.js";
@@ -12,14 +12,14 @@ import { problem } from "./problems.js";
 import { address } from "./route.js";
 import { csv, save } from "./save.js";
 
-// Groups in a request, groups up to which they are counted, members that are shown, and in one request.
-const GROUPS = 200;
+// Clusters in a request, clusters up to which they are counted, members that are shown, and in one request.
+const CLUSTERS = 200;
 const COUNTED = 20_000;
 const SHOWN = 20;
 const MEMBERS = 1000;
 // Milliseconds between two looks at clusters that are being built.
 const AGAIN = 700;
-// How often, and after which pause, it is asked whether documents are in one group again.
+// How often, and after which pause, it is asked whether documents are in one cluster again.
 const ATTEMPTS = 20;
 const PAUSE = 150;
 // Metadata fields that name the source and the date of a document.
@@ -41,7 +41,7 @@ export function create() {
   let queue = [];
   let next = null;
   let isCounted = true;
-  let group = null;
+  let cluster = null;
   let turn = 0;
   let isBusy = false;
 
@@ -69,7 +69,7 @@ export function create() {
   );
   line.addEventListener("change", () => {
     setHeadlineField(line.value);
-    group?.draw();
+    cluster?.draw();
   });
   onPick(() => {
     if (of !== chosenName()) {
@@ -81,11 +81,11 @@ export function create() {
     if (!node.hidden && node.isConnected) start();
   });
 
-  // Reads the groups of the collection, those with the most documents first.
+  // Reads the clusters of the collection, those with the most documents first.
   async function start(wanted) {
     turn += 1;
     const own = turn;
-    [queue, next, group] = [[], null, null];
+    [queue, next, cluster] = [[], null, null];
     fill(failure);
     fill(place);
     try {
@@ -138,7 +138,7 @@ export function create() {
 
   async function page() {
     const own = turn;
-    const wanted = { order: "size", min_size: 2, limit: GROUPS };
+    const wanted = { order: "size", min_size: 2, limit: CLUSTERS };
     if (next) wanted.cursor = next;
     const answer = await get(at(chosenName(), `/clusters?${new URLSearchParams(wanted)}`));
     if (own !== turn) return answer;
@@ -156,38 +156,38 @@ export function create() {
   }
 
   function countLeft() {
-    const n = queue.length + (group ? 1 : 0);
+    const n = queue.length + (cluster ? 1 : 0);
     const done = decisions.length;
     say(left, [isCounted ? "review.left" : "review.left.more", { n, done }]);
     undoing.disabled = undos.length === 0;
     saving.disabled = done === 0;
   }
 
-  // Shows the next group that still has two documents to decide about.
+  // Shows the next cluster that still has two documents to decide about.
   async function advance() {
     const own = turn;
-    group = null;
+    cluster = null;
     for (;;) {
       if (queue.length === 0 && next) await page();
       const wanted = queue.shift();
       if (!wanted) break;
-      const found = await readGroup(wanted.representative);
+      const found = await readCluster(wanted.representative);
       if (own !== turn) return;
       if (!found) continue;
-      group = groupView(found, { keepAndRemove, markNone, skip });
+      cluster = clusterView(found, { keepAndRemove, markNone, skip });
       break;
     }
     offerFields();
     countLeft();
-    if (group) {
-      fill(place, group.node);
-      group.draw();
-      group.node.focus({ preventScroll: true });
+    if (cluster) {
+      fill(place, cluster.node);
+      cluster.draw();
+      cluster.node.focus({ preventScroll: true });
     } else fill(place, h("section", { class: "panel" }, h("p", { class: "none", t: "review.none" })));
   }
 
   function offerFields() {
-    const names = new Set(group?.documents().flatMap((one) => Object.keys(one.metadata ?? {})));
+    const names = new Set(cluster?.documents().flatMap((one) => Object.keys(one.metadata ?? {})));
     if (headlineField()) names.add(headlineField());
     fill(
       line,
@@ -197,7 +197,7 @@ export function create() {
     line.value = headlineField();
   }
 
-  // Does something once, whatever keys are pressed meanwhile, and goes on with the next group.
+  // Does something once, whatever keys are pressed meanwhile, and goes on with the next cluster.
   async function decide(work) {
     if (isBusy) return;
     isBusy = true;
@@ -214,7 +214,7 @@ export function create() {
 
   const record = (action, kept, id, of) => {
     const at = new Date().toISOString();
-    decisions.push({ at, collection: chosenName(), group: of, action, kept, id });
+    decisions.push({ at, collection: chosenName(), cluster: of, action, kept, id });
     writeDecisions(chosenName(), decisions);
   };
 
@@ -226,8 +226,8 @@ export function create() {
 
   const keepAndRemove = () =>
     decide(async () => {
-      const [name, of, kept] = [chosenName(), group.id, group.kept()];
-      const ids = (await group.all()).filter((id) => id !== kept);
+      const [name, of, kept] = [chosenName(), cluster.id, cluster.kept()];
+      const ids = (await cluster.all()).filter((id) => id !== kept);
       const before = decisions.length;
       const { at: when } = await plan(name, ids);
       ids.forEach((id) => record("removed", kept, id, of));
@@ -241,7 +241,7 @@ export function create() {
 
   const markNone = () =>
     decide(async () => {
-      const [name, of, kept, id] = [chosenName(), group.id, group.kept(), group.current()];
+      const [name, of, kept, id] = [chosenName(), cluster.id, cluster.kept(), cluster.current()];
       if (id === kept) return fill(said, notice("warn", h("span", { t: "review.same" })));
       const before = decisions.length;
       await post(at(name, "/marks"), { marks: [{ ids: [kept, id] }] });
@@ -260,18 +260,18 @@ export function create() {
           },
         },
       );
-      if (!group.leave(id)) await advance();
+      if (!cluster.leave(id)) await advance();
     });
 
   const skip = () =>
     decide(async () => {
-      const [name, of, before] = [chosenName(), group.id, decisions.length];
-      record("skipped", group.kept(), "", of);
+      const [name, of, before] = [chosenName(), cluster.id, decisions.length];
+      record("skipped", cluster.kept(), "", of);
       done("review.skipped", {}, { name, of, before, back: async () => {} });
       await advance();
     });
 
-  // Takes the last step back and shows its group again.
+  // Takes the last step back and shows its cluster again.
   const undo = () =>
     decide(async () => {
       const last = undos.at(-1);
@@ -280,22 +280,22 @@ export function create() {
       undos.pop();
       decisions.splice(last.before);
       writeDecisions(last.name, decisions);
-      if (group) queue.unshift({ representative: group.id });
+      if (cluster) queue.unshift({ representative: cluster.id });
       queueFirst(of);
       fill(said, notice("plain", h("span", { t: "review.undone" })));
       await advance();
     });
 
   function saveDecisions() {
-    const names = ["at", "collection", "group", "action", "kept", "id"];
+    const names = ["at", "collection", "cluster", "action", "kept", "id"];
     const rows = decisions.map((one) => names.map((name) => one[name]));
     save(`${chosenName()}-decisions.csv`, csv([names, ...rows]), "text/csv");
   }
 
   const KEYS = {
-    j: () => group.step(1),
-    k: () => group.step(-1),
-    h: () => group.keep(),
+    j: () => cluster.step(1),
+    k: () => cluster.step(-1),
+    h: () => cluster.keep(),
     n: markNone,
     d: keepAndRemove,
     s: skip,
@@ -305,7 +305,7 @@ export function create() {
     const isTyping = event.target.closest("input, select, textarea");
     const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
     if (node.hidden || isTyping || hasModifier || !(event.key in KEYS)) return;
-    if (!group && event.key !== "u") return;
+    if (!cluster && event.key !== "u") return;
     if (event.key !== "j" && event.key !== "k" && refusal("write", chosenName())) return;
     event.preventDefault();
     KEYS[event.key]();
@@ -319,7 +319,7 @@ const item = (name) => `lookalike.decisions.${name}`;
 const readDecisions = (name) => JSON.parse(sessionStorage.getItem(item(name)) ?? "[]");
 const writeDecisions = (name, all) => sessionStorage.setItem(item(name), JSON.stringify(all));
 
-// The group of two documents once the server has put them together again; `null` if it does not.
+// The cluster of two documents once the server has put them together again; `null` if it does not.
 async function joined(name, a, b) {
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
     const read = (id) => get(documentPath(name, id));
@@ -331,8 +331,8 @@ async function joined(name, a, b) {
   return null;
 }
 
-// A group with its documents; `null` if fewer than two are left to decide about.
-async function readGroup(id) {
+// A cluster with its documents; `null` if fewer than two are left to decide about.
+async function readCluster(id) {
   let cluster;
   try {
     cluster = await get(clusterPath(chosenName(), id, { limit: SHOWN }));
@@ -347,12 +347,12 @@ async function readGroup(id) {
   return found.length < 2 ? null : { cluster, distances, found };
 }
 
-// The view of a group: the kept document above, the others below it, and the differences of the current one.
-function groupView({ cluster, distances, found }, { keepAndRemove, markNone, skip }) {
+// The view of a cluster: the kept document above, the others below, and the differences of the current one.
+function clusterView({ cluster, distances, found }, { keepAndRemove, markNone, skip }) {
   let documents = found;
   let kept = documents[0].id;
   let current = documents[1].id;
-  const list = h("ol", { class: "matches group" });
+  const list = h("ol", { class: "matches cluster" });
   const compared = h("div", {});
   const title = h("h2", { dir: "auto" });
   const removing = button("review.remove", keepAndRemove, { class: "primary" });
@@ -435,7 +435,7 @@ function groupView({ cluster, distances, found }, { keepAndRemove, markNone, ski
     documents: () => documents,
     kept: () => kept,
     current: () => current,
-    // Every document of the group, also those that are not shown, but for those that left it.
+    // Every document of the cluster, also those that are not shown, but for those that left it.
     async all() {
       const ids = documents.map((one) => one.id);
       for (let cursor = cluster.next; cursor;) {
@@ -446,7 +446,7 @@ function groupView({ cluster, distances, found }, { keepAndRemove, markNone, ski
       }
       return ids;
     },
-    // Takes a document out of the group; returns whether two are left.
+    // Takes a document out of the cluster; returns whether two are left.
     leave(id) {
       documents = documents.filter((one) => one.id !== id);
       if (documents.length < 2) return false;
@@ -460,7 +460,7 @@ function groupView({ cluster, distances, found }, { keepAndRemove, markNone, ski
 const first = (metadata, names) =>
   names.map((name) => metadata?.[name]).find((value) => value !== undefined);
 
-// One document of a group.
+// One document of a cluster.
 function card(one, { isKept, isCurrent, distance, choose }) {
   const { id, metadata, text, written_at: written } = one;
   const source = first(metadata, SOURCES);

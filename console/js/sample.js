@@ -123,7 +123,7 @@ export function documents() {
   return all;
 }
 
-// Makes the collection with its documents and its groups of copies.
+// Makes the collection with its documents and its clusters.
 export async function add() {
   await call("PUT", at(SAMPLE), {
     body: { profile: "copies-128", keep_text: true, clusters: { keep: "first" } },

@@ -25,6 +25,8 @@ export function virtualList(label, { read, draw, open, changed, rested, failed }
   sayAttribute(node, "aria-label", label);
   const stem = newId("row");
   const selected = new Map();
+  // Whether all rows are selected, also those that were not read.
+  let isWhole = false;
   let pages = [];
   let next = null;
   let turn = 0;
@@ -90,7 +92,7 @@ export function virtualList(label, { read, draw, open, changed, rested, failed }
     const one = h("div", { class: "vrow", role: "option", id: `${stem}-${at}`, data: { at } });
     one.setAttribute("aria-posinset", at + 1);
     one.setAttribute("aria-setsize", next === null ? count() : -1);
-    one.setAttribute("aria-selected", String(Boolean(row && selected.has(row.id))));
+    one.setAttribute("aria-selected", String(Boolean(row && (isWhole || selected.has(row.id)))));
     one.classList.toggle("active", at === active);
     one.append(
       h("i", { class: "check", "aria-hidden": "true" }),
@@ -149,9 +151,18 @@ export function virtualList(label, { read, draw, open, changed, rested, failed }
     changed();
   }
 
+  // Selects the rows that are held, and with `whole` all others, too.
+  function select(whole) {
+    isWhole = whole;
+    pages.forEach(({ rows }) => rows?.forEach((row) => selected.set(row.id, row)));
+    changed();
+    paint();
+  }
+
   function toggle(at) {
     const row = rowAt(at);
     if (!row) return;
+    if (isWhole) select(false);
     if (!selected.delete(row.id)) selected.set(row.id, row);
     changed();
     paint();
@@ -188,12 +199,21 @@ export function virtualList(label, { read, draw, open, changed, rested, failed }
   return {
     node,
     selected,
+    isWhole: () => isWhole,
+    select,
+    clear() {
+      isWhole = false;
+      selected.clear();
+      changed();
+      paint();
+    },
     paint,
     // Begins anew: the first page is read, and nothing is selected.
     restart() {
       turn += 1;
       [pages, next, loading, active, anchor] = [[], null, null, 0, 0];
       selected.clear();
+      isWhole = false;
       node.scrollTop = 0;
       return load(0);
     },

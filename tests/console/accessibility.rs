@@ -36,8 +36,8 @@ pub const PAGES: [(&str, &str, &str); 12] = [
     ),
     ("calibrate", "calibrate?collection=news", "document.querySelectorAll('.chart .line').length === 3"),
     (
-        "group",
-        "documents?collection=news&group=empty-0",
+        "cluster",
+        "documents?collection=news&cluster=empty-0",
         "document.querySelectorAll('.page:not([hidden]) .vrow').length === 6",
     ),
     (

@@ -35,13 +35,20 @@ async fn documents_are_found_read_deleted_kept_and_exported() {
     browser.fill(&format!("{PAGE} .condition input:last-of-type"), "7").await;
     browser.press("Search").await;
     browser.shows(&format!("{PAGE} .documents .note"), "1 document passes").await;
+    // A field that no document has is named, and those that are there are offered.
+    browser.fill(&format!("{PAGE} .condition input"), "N").await;
+    browser.press("Search").await;
+    browser.shows(&format!("{PAGE} .notice.warn"), "No document has the field “N”").await;
+    browser.shows(&format!("{PAGE} .documents .note"), "0 documents pass").await;
+    browser.press("n").await;
+    browser.shows(&format!("{PAGE} .documents .note"), "1 document passes").await;
     browser.click(&format!("{PAGE} .vrow")).await;
     browser.shows(&format!("{PAGE} .fulltext"), "onerror").await;
     browser.shows(&format!("{PAGE} .metadata"), "onerror").await;
     browser.shows(&format!("{PAGE} .document .matches"), "ferry-1").await;
     browser.is_not_hacked().await;
-    // The group of any of its documents, without the other conditions.
-    browser.click(&format!("{PAGE} .document a[href*='group=']")).await;
+    // The cluster of any of its documents, without the other conditions.
+    browser.click(&format!("{PAGE} .document a[href*='cluster=']")).await;
     browser.shows(&format!("{PAGE} .documents .note"), "3 documents pass the filter").await;
     let disabled = format!("document.querySelector('{PAGE} .condition input').disabled");
     assert_eq!(browser.value(&disabled).await, true);
@@ -68,6 +75,32 @@ async fn documents_are_found_read_deleted_kept_and_exported() {
     let saved = saved.as_str().unwrap();
     assert!(saved.starts_with("\u{feff}id,written_at") || saved.starts_with("id,written_at"), "{saved}");
     assert!(saved.contains("article-1,") && saved.lines().count() == 2, "{saved}");
+    // What is shown is selected, then all that the filter admits: exported, deleted, and kept again.
+    browser.press("Clear the selection").await;
+    browser.press("Select all shown").await;
+    browser.shows(&format!("{PAGE} .selection"), "200 selected").await;
+    browser.press("Select all of the collection").await;
+    browser.shows(&format!("{PAGE} .selection"), "All of the collection are selected").await;
+    browser.fill(&format!("{PAGE} .filters input"), "article-").await;
+    browser.press("Search").await;
+    browser.shows(&format!("{PAGE} .selection"), "Export all").await;
+    browser.press("Select all shown").await;
+    browser.press("Select all that match the filter").await;
+    browser.shows(&format!("{PAGE} .selection"), "All that match the filter are selected").await;
+    browser.value("(window.saved = null, 1)").await;
+    browser.press("Export").await;
+    let saved = browser.until("window.saved").await;
+    let saved = saved.as_str().unwrap();
+    assert!(saved.contains("\narticle-299,2") && saved.lines().count() == 301, "{saved}");
+    let (_, earlier) =
+        server.post("/collections/news/deletions", json!({"ids": ["article-7"], "plan": true})).await;
+    assert_eq!(earlier["planned"], 1, "{earlier}");
+    browser.press("Delete").await;
+    browser.shows(&format!("{PAGE} .notice.warn"), "299 documents are deleted at").await;
+    browser.shows(&format!("{PAGE} .notice.warn"), "1 document was planned to be deleted before").await;
+    browser.press("Undo").await;
+    browser.shows(&format!("{PAGE} .notice.plain"), "300 documents stay").await;
+    assert!(server.json("/collections/news/documents/article-9").await.get("deletion_at").is_none());
     browser.close().await;
 }
 

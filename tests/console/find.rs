@@ -34,6 +34,18 @@ async fn the_slider_moves_k_and_a_match_opens_the_comparison() {
     browser.until(&format!("{ids}.includes('one') && !{ids}.includes('two')")).await;
     browser.value(&set(distance)).await;
     browser.until(&format!("{ids}.includes('two')")).await;
+    // A least similarity that leaves out every answer says so, and is lowered by a button.
+    browser.press("Stored id").await;
+    browser.fill(&format!("{PAGE} input[type=text]"), "one").await;
+    browser.fill(&format!("{PAGE} .reach input[type=number][step='0.05']"), "0.99").await;
+    browser.press("Find").await;
+    browser.shows(&format!("{PAGE} .matches"), "1 document is within k, but less similar than 0.99").await;
+    browser.click(&format!("{PAGE} .matches button")).await;
+    browser.shows(&format!("{PAGE} .matches .id"), "two").await;
+    browser.fill(&format!("{PAGE} .reach input[type=number][step='0.05']"), "").await;
+    browser.press("Text").await;
+    browser.press("Find").await;
+    browser.until(&format!("{ids}.includes('one') && {ids}.includes('two')")).await;
     // The kept text, the passages, and how the answer was found.
     browser.shows(".match .snippet", "The harbour ferry").await;
     browser.shows(".match .note", "of the query is in it").await;

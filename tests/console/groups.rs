@@ -37,11 +37,11 @@ async fn the_sample_is_added_with_one_click_reviewed_with_keys_undone_and_remove
     browser.go("compare").await;
     browser.shows(".welcome", "no documents yet").await;
     browser.click(".welcome .primary").await;
-    browser.until(&format!("document.querySelector('{PAGE} .group .match')")).await;
+    browser.until(&format!("document.querySelector('{PAGE} .cluster .match')")).await;
     assert_eq!(server.json("/collections/sample").await["documents"], 200);
     let all = left(&lead(&browser).await);
-    assert!((45..60).contains(&all), "{all} groups");
-    let ids = format!("[...document.querySelectorAll('{PAGE} .group .mono')].map((one) => one.innerText)");
+    assert!((45..60).contains(&all), "{all} clusters");
+    let ids = format!("[...document.querySelectorAll('{PAGE} .cluster .mono')].map((one) => one.innerText)");
     let first = browser.value(&ids).await;
     assert_eq!(left(&press(&browser, "d").await), all - 1);
     assert_eq!(planned(&server).await, first.as_array().unwrap().len() - 1);
@@ -57,7 +57,7 @@ async fn the_sample_is_added_with_one_click_reviewed_with_keys_undone_and_remove
     assert_eq!(server.json("/collections/sample/marks").await["marks"], json!([]));
     // The other one stays, and the decisions are a table.
     browser.keys(&["h"]).await;
-    let other = browser.text(&format!("{PAGE} .group .match:first-child .mono")).await;
+    let other = browser.text(&format!("{PAGE} .cluster .match:first-child .mono")).await;
     press(&browser, "d").await;
     let gone = first.as_array().unwrap().iter().filter(|id| **id != json!(other)).count();
     assert_eq!(planned(&server).await, gone);
@@ -69,7 +69,7 @@ async fn the_sample_is_added_with_one_click_reviewed_with_keys_undone_and_remove
     assert!(saved.as_str().unwrap().contains(",removed,"), "{saved}");
     // What was decided is not asked again.
     browser.go("review?collection=sample").await;
-    browser.until(&format!("document.querySelector('{PAGE} .group .match')")).await;
+    browser.until(&format!("document.querySelector('{PAGE} .cluster .match')")).await;
     assert_ne!(browser.value(&ids).await, first);
     // The decisions outlive the page, and the sample is not removed with a document of the user.
     browser.shows(&format!("{PAGE} .lead"), "made").await;

@@ -152,8 +152,23 @@ async fn what_is_foretold_of_leaving_out_happens_also_to_stored_documents() {
     browser.press("Leave out").await;
     let told = format!("0 new, {} in place of stored ones, {left} left out", 150 - left);
     browser.shows(PAGE, &told).await;
+    // Another k tells something else, and the import does that.
+    browser.fill(&format!("{PAGE} input[type=number]"), "0").await;
+    let change = format!("document.querySelector('{PAGE} input[type=number]')");
+    browser.value(&format!("({change}.dispatchEvent(new Event('change')), 1)")).await;
+    let (_, twin) =
+        server.post("/collections/news/preview/documents?on_duplicate=skip&k=0", json!(documents)).await;
+    let results = twin["results"].as_array().unwrap();
+    let left = results.iter().filter(|one| one.get("near_stored").is_some()).count();
+    let told = format!("0 new, {} in place of stored ones, {left} left out", 150 - left);
+    browser.shows(PAGE, &told).await;
     browser.press("Start").await;
     browser.shows(PAGE, "Done: 150 records").await;
+    for page in ["documents", "review", "clusters"] {
+        browser
+            .until(&format!("document.querySelector('{PAGE} a[href=\"#/{page}?collection=news\"]')"))
+            .await;
+    }
     let counts = format!("[...document.querySelectorAll('{PAGE} .figures dd')].map((one) => +one.innerText)");
     assert_eq!(browser.value(&counts).await, json!([0, 150 - left, left, 0]));
     // The file is not offered again.

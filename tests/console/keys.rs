@@ -76,3 +76,22 @@ async fn a_key_is_asked_for_refused_and_kept_for_the_session() {
     browser.shows(&format!("{PAGE} .notice.bad"), "requires a key").await;
     browser.close().await;
 }
+
+#[tokio::test]
+async fn the_first_key_of_a_server_changes_what_the_page_says() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let Some(browser) = Browser::open(&server).await else { return };
+    browser.go("keys").await;
+    browser.shows(PAGE, "requires no key").await;
+    browser.click("nav a[data-page='find']").await;
+    create(data.path(), "boss", &["--role", "admin"]);
+    while server.get("/stats").await.status() != 401 {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    browser.fill(&format!("{PAGE} textarea"), "two words").await;
+    browser.press("Find").await;
+    browser.shows(&format!("{PAGE} .notice.bad"), "requires a key").await;
+    browser.shows(&format!("{PAGE} table"), "no: it needs a key").await;
+    browser.close().await;
+}

@@ -46,6 +46,18 @@ async fn a_pair_is_marked_on_each_page_listed_and_removed() {
     browser
         .until(&format!("!document.querySelector('{PAGE} .result').textContent.includes('are marked')"))
         .await;
+    // A marked pair is said to be marked, and the mark can be taken back.
+    server.post("/collections/news/marks", json!({"marks": [{"ids": ["en-1", "en-2"]}]})).await;
+    browser.go("compare?collection=news&a=en-2&b=en-1").await;
+    browser.shows(&format!("{PAGE} .markable"), "en-1 and en-2 are marked").await;
+    browser.press("Take the mark back").await;
+    browser.shows(&format!("{PAGE} .markable"), "Not a duplicate").await;
+    assert_eq!(marks().await, json!([]));
+    server.post("/collections/news/marks", json!({"marks": [{"ids": ["en-1"]}]})).await;
+    browser.go("compare?collection=news&a=en-2&b=en-1").await;
+    browser.shows(&format!("{PAGE} .markable"), "en-1 is marked as no duplicate of any other").await;
+    browser.press("Take the mark back").await;
+    browser.shows(&format!("{PAGE} .markable"), "Not a duplicate").await;
     browser.go("clusters?collection=news").await;
     browser.press("en-1").await;
     browser.shows(&format!("{PAGE} .matches"), "en-2").await;

@@ -105,7 +105,7 @@ async fn eleven_tasks_of_a_new_user_are_done() {
     let mut user = User { browser, steps: 0, since: Instant::now() };
 
     user.click(".welcome .primary").await;
-    user.browser.until(&format!("document.querySelector('{PAGE} .group .match')")).await;
+    user.browser.until(&format!("document.querySelector('{PAGE} .cluster .match')")).await;
     user.done("1. sample data");
 
     for _ in 0..10 {
@@ -114,7 +114,7 @@ async fn eleven_tasks_of_a_new_user_are_done() {
         let lead = format!("document.querySelector('{PAGE} .lead').innerText");
         user.browser.until(&format!("{lead} !== {}", json!(before))).await;
     }
-    user.done("2. clear ten groups");
+    user.done("2. clear ten clusters");
 
     user.press("Decisions as CSV").await;
     user.done("3. the decisions as a table");
@@ -173,6 +173,7 @@ async fn eleven_tasks_of_a_new_user_are_done() {
     user.press("Search").await;
     user.sees("11 documents pass the filter").await;
     user.browser.value(SPY).await;
+    user.press("JSON lines").await;
     user.press("Export all").await;
     let saved = user.browser.until("window.saved").await;
     // The first line has the settings of the collection.
@@ -219,20 +220,20 @@ async fn the_twelfth_task_is_what_a_key_may_do() {
     user.browser.close().await;
 }
 
-/// A hundred groups of two, with every text read by nobody: what the machine takes of the ten minutes.
+/// A hundred clusters of two, with every text read by nobody: what the machine takes of the ten minutes.
 #[tokio::test]
 #[ignore = "a figure of docs/console.md"]
-async fn a_hundred_groups() {
+async fn a_hundred_clusters() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let Some(browser) = Browser::open(&server).await else { return };
     let settings = json!({"profile": "copies-128", "keep_text": true, "clusters": {"keep": "first"}});
     store(&server, "news", settings, &made(400)).await;
     browser.go("review?collection=news").await;
-    browser.until(&format!("document.querySelector('{PAGE} .group .match')")).await;
+    browser.until(&format!("document.querySelector('{PAGE} .cluster .match')")).await;
     let mut times = Vec::new();
     for at in 0..100 {
-        let shown = format!("document.querySelector('{PAGE} .group .mono')?.innerText ?? ''");
+        let shown = format!("document.querySelector('{PAGE} .cluster .mono')?.innerText ?? ''");
         browser.until(&format!("document.querySelector('{PAGE} .diff')")).await;
         let (before, since) = (browser.value(&shown).await, Instant::now());
         browser.keys(&[if at % 5 == 4 { "n" } else { "d" }]).await;
@@ -241,6 +242,6 @@ async fn a_hundred_groups() {
     }
     times.sort_by(f64::total_cmp);
     let all: f64 = times.iter().sum();
-    println!("100 groups: {all:.1} s of the machine, median {:.3} s, p95 {:.3} s", times[50], times[95]);
+    println!("100 clusters: {all:.1} s of the machine, median {:.3} s, p95 {:.3} s", times[50], times[95]);
     browser.close().await;
 }
