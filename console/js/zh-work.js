@@ -143,12 +143,12 @@ export const zhWork = {
     "未存入任何内容。",
   "preview.new": "新文档",
   "preview.found.skip":
-    "共 {n} 条：{fresh} 条是新的，{replaced} 条替换已存文档，{left} 条因近似而不存，" +
+    "共 {n} 条：{fresh} 条是新的，{replaced} 条替换已存文档，{left} 条因近似而跳过，" +
     "{errors} 条无效。尚未存入任何内容。",
   "preview.first.skip":
     "前 {n} 篇文档：{fresh} 篇是新的，{replaced} 篇替换已存文档，{left} 篇因近似而" +
-    "不存，{errors} 篇无效。尚未存入任何内容。",
-  "preview.left": "不存",
+    "跳过，{errors} 篇无效。尚未存入任何内容。",
+  "preview.left": "跳过",
   "preview.known": "替换已存文档",
   "preview.stored": "与 {id} 近似",
   "preview.earlier": "与第 {n} 条近似",
