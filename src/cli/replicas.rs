@@ -33,8 +33,16 @@ struct State {
     url: String,
     server: String,
     end: Option<u64>,
+    unsent: Option<Unsent>,
     trouble: Option<String>,
     servers: Vec<Member>,
+}
+
+#[derive(Deserialize)]
+struct Unsent {
+    entries: u64,
+    bytes: u64,
+    oldest_ms: u64,
 }
 
 #[derive(Deserialize)]
@@ -67,6 +75,9 @@ pub(super) async fn run(arguments: ReplicasArguments) -> Result<(), Failure> {
 fn print(state: &State) {
     let end = state.end.map_or_else(|| "not known".to_owned(), |end| end.to_string());
     println!("replicas {}, asked {}; the log ends at {end}", state.url, state.server);
+    if let Some(Unsent { entries, bytes, oldest_ms }) = &state.unsent {
+        println!("it lacks {entries} entries of {bytes} bytes, the first for {oldest_ms} ms");
+    }
     if let Some(trouble) = &state.trouble {
         println!("trouble: {trouble}");
     }

@@ -45,6 +45,10 @@ pub(super) struct ServeArguments {
     /// or az
     #[arg(long, value_name = "URL")]
     shared_log: Option<String>,
+    /// When a write is acknowledged: "stored" (the log has it) or "local" (this server has it, which alone uses
+    /// the log) [default: stored]
+    #[arg(long, value_name = "WHEN")]
+    acknowledge: Option<String>,
     /// Name of this server among the replicas [default: the name of the machine]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -98,6 +102,7 @@ impl ServeArguments {
             ("server.open", self.open.then(|| "true".to_owned())),
             ("data.dir", self.data),
             ("shared_log.url", self.shared_log),
+            ("shared_log.acknowledge", self.acknowledge),
             ("replicas.server", self.name),
             ("log.level", self.log),
         ];

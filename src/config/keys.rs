@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 64] = [
+pub(super) static KEYS: [Key; 66] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
@@ -81,6 +81,8 @@ pub(super) static KEYS: [Key; 64] = [
     key("traces.endpoint", Kind::Text),
     number("traces.percent", 0, 100, "percent"),
     key("shared_log.url", Kind::Formed(&SHARED_LOG)),
+    key("shared_log.acknowledge", Kind::OneOf(&["stored", "local"])),
+    size("shared_log.behind_bytes", 1 << 20, 1 << 40),
     size("shared_log.snapshot_bytes", 1 << 20, 1 << 40),
     number("shared_log.keep_days", 1, 3_650, "days"),
     key("replicas.server", Kind::Text),

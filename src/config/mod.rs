@@ -31,8 +31,8 @@ use std::path::Path;
 pub use error::{ConfigError, Given, Origin};
 pub use redact::redacted;
 pub use settings::{
-    Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Replicas, Server, Settings,
-    SharedLog, Snapshots, Store, Tls, read_shared_log,
+    Acknowledge, Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Replicas, Server,
+    Settings, SharedLog, Snapshots, Store, Tls, read_shared_log,
 };
 pub use value::{Range, Unit};
 

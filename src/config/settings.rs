@@ -353,6 +353,10 @@ pub struct SharedLog {
     /// The URL of the log, which [`read_shared_log`] reads; `None` is a single server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// When a write is acknowledged.
+    pub acknowledge: Acknowledge,
+    /// Bytes of entries that the log may lack if writes do not wait for it, 1 MiB to 1 TiB.
+    pub behind_bytes: u64,
     /// Bytes of entries after which a snapshot is due, 1 MiB to 1 TiB.
     pub snapshot_bytes: u64,
     /// Days for which the log goes back, 1 to 3650.
@@ -361,8 +365,19 @@ pub struct SharedLog {
 
 impl Default for SharedLog {
     fn default() -> SharedLog {
-        SharedLog { url: None, snapshot_bytes: 256 << 20, keep_days: 7 }
+        let (acknowledge, behind_bytes) = (Acknowledge::Stored, 1 << 30);
+        SharedLog { url: None, acknowledge, behind_bytes, snapshot_bytes: 256 << 20, keep_days: 7 }
     }
+}
+
+/// When a server with a shared log acknowledges a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Acknowledge {
+    /// When the log has it, too.
+    Stored,
+    /// When its own disk has it; the log follows. Only one server may use the log.
+    Local,
 }
 
 /// Reads the URL of a shared log: `file:///FOLDER`, or `s3://BUCKET/PREFIX` (also `gs://`, `az://`). Returns

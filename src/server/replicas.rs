@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::{ServerError, drain, engine_settings};
-use crate::config::{Settings, read_shared_log};
+use crate::config::{Acknowledge, Settings, read_shared_log};
 use lookalike_engine::{Engine, Progress};
-use lookalike_replica::{ReplicaSettings, Replicas, SnapshotPolicy};
+use lookalike_replica::{Behind, ReplicaSettings, Replicas, SnapshotPolicy};
 use lookalike_run::machine;
 use lookalike_run::pool::CpuPool;
 
@@ -71,6 +71,8 @@ pub(super) fn settings(settings: &Settings, address: &str) -> Result<Option<Repl
             .transpose()?,
         peer_ca_file: replicas.peer_ca_file.clone(),
         max_lag: Duration::from_millis(replicas.max_lag_ms),
+        behind: (settings.shared_log.acknowledge == Acknowledge::Local)
+            .then_some(Behind { limit: settings.shared_log.behind_bytes }),
         snapshots: SnapshotPolicy {
             bytes: settings.shared_log.snapshot_bytes,
             keep: Duration::from_hours(24 * settings.shared_log.keep_days),

@@ -2,6 +2,7 @@
 //! S3.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
+mod ahead;
 mod appends;
 mod as_one;
 mod cut_off;

@@ -99,6 +99,18 @@ impl Payload {
     pub fn has_work(&self) -> bool {
         !matches!(self.0, Command::PassTime)
     }
+
+    /// A command that lets time pass, and does nothing else.
+    pub fn of_time() -> Payload {
+        Payload(Command::PassTime)
+    }
+
+    /// Adds the operations of another command. Both are writes.
+    pub fn join(&mut self, other: Payload) {
+        if let (Command::Write(parts), Command::Write(more)) = (&mut self.0, other.0) {
+            parts.extend(more);
+        }
+    }
 }
 
 /// The result of a command other than [`Command::Write`].

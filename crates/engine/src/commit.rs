@@ -41,9 +41,7 @@ impl Writer {
             }
         }
         batch.record_time(self.now_ms());
-        if let Some(replica) = &self.replica {
-            batch.record_position(replica.recorded(self.next_place));
-        }
+        let sent = self.record_entries(&mut batch);
         let difference = batch.digest_difference();
         let started = std::time::Instant::now();
         let mut is_visible = false;
@@ -75,6 +73,7 @@ impl Writer {
         if let Some(replica) = &mut self.replica {
             replica.add_digest(difference);
         }
+        self.entries_recorded(sent);
         self.last = last;
         self.shared.applied.store(last.0, Ordering::SeqCst);
         Ok(())

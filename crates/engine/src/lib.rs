@@ -111,7 +111,8 @@ pub use registry::{Collection, reach};
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
 pub use replica::{
-    JoinError, Membership, Order, StateDigest, Submission, Submitted, Turn, Turns, remove_data, replace_data,
+    JoinError, Membership, Order, Part, StateDigest, Submission, Submitted, Turn, Turns, remove_data,
+    replace_data,
 };
 use shared::Shared;
 pub use traffic::{NEAR, Traffic};

@@ -49,6 +49,9 @@ pub(super) struct Shared {
     /// The last entry of the shared log whose effect a query may see. It is set before the effect is
     /// visible, and `position` afterwards.
     pub(super) visible: AtomicU64,
+    /// Entries that the shared log has and the store still keeps, with the number of their parts; locked for
+    /// the time of one copy.
+    pub(super) sent: Mutex<VecDeque<(u64, u32)>>,
     /// The deadline of background work, set when the engine closes.
     pub(super) close_deadline: OnceLock<Instant>,
     /// Why no writes are accepted, if that is so. Locked for the time of one copy.
@@ -83,6 +86,7 @@ impl Shared {
             entry_number: AtomicU64::new(0),
             digests: watch::Sender::default(),
             visible: AtomicU64::new(0),
+            sent: Mutex::default(),
             close_deadline: OnceLock::new(),
             read_only: Mutex::new(None),
         }

@@ -174,6 +174,15 @@ fn of_replicas(replicas: &Replicas) -> Vec<Gauge> {
         let about = "Entries of the log that are not applied.";
         gauges.push(Gauge::one("lookalike_replica_lag_entries", about, lag as f64));
     }
+    if let Some(unsent) = replicas.unsent() {
+        let about = "Entries that this server has acknowledged and the store of the log lacks.";
+        gauges.push(Gauge::one("lookalike_replica_unsent_entries", about, unsent.entries as f64));
+        let about = "Bytes of these entries.";
+        gauges.push(Gauge::one("lookalike_replica_unsent_bytes", about, unsent.bytes as f64));
+        let about = "Age of the first of these entries.";
+        let seconds = unsent.oldest_ms as f64 / 1_000.0;
+        gauges.push(Gauge::one("lookalike_replica_unsent_seconds", about, seconds));
+    }
     if let Some(agreed) = replicas.agreed() {
         let about =
             "Last entry of the log at which the data were compared with those of others and the same.";

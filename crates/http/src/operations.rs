@@ -26,7 +26,7 @@ use super::wire::{
 };
 use super::{State, no_route};
 use lookalike_keys::Role;
-use lookalike_replica::Replicas;
+use lookalike_replica::{Replicas, Unsent};
 use lookalike_service::Health;
 
 const SNAPSHOTS: &str = "/snapshots";
@@ -68,7 +68,7 @@ async fn livez() -> &'static str {
             content_type = "application/problem+json"),
     )
 )]
-async fn readyz(From_(state): From_<State>) -> Result<&'static str, Problem> {
+async fn readyz(From_(state): From_<State>) -> Result<String, Problem> {
     let health = state.service.health()?;
     if (state.is_draining)() {
         return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
@@ -80,10 +80,18 @@ async fn readyz(From_(state): From_<State>) -> Result<&'static str, Problem> {
         return Err(Problem::new(Code::Behind, behind));
     }
     match health {
-        Health::Ready => Ok("ready\n"),
+        Health::Ready => Ok(ready(state.replicas.get().and_then(Replicas::unsent))),
         Health::ReadOnly(reason) => Err(Problem::new(Code::ReadOnly, reason)),
         Health::DiskFull(reason) => Err(Problem::new(Code::DiskFull, reason).of_readiness()),
     }
+}
+
+/// What a ready server says: also what the store of its log lacks.
+fn ready(unsent: Option<Unsent>) -> String {
+    let lacking = unsent.filter(|unsent| unsent.entries > 0).map(|Unsent { entries, oldest_ms, .. }| {
+        format!("the shared log lacks {entries} entries, the first for {oldest_ms} ms\n")
+    });
+    format!("ready\n{}", lacking.unwrap_or_default())
 }
 
 /// Returns statistics of a collection and of the server. The buckets of a large collection are counted at

@@ -14,6 +14,7 @@
 #![deny(unreachable_pub)]
 
 mod agreement;
+mod alone;
 mod clock;
 mod hints;
 mod identity;
@@ -35,7 +36,7 @@ use tokio::sync::watch;
 
 pub use identity::IdentityError;
 pub use moment::{MomentError, Reached, go_back};
-pub use order::EntryError;
+pub use order::{Behind, EntryError, Unsent};
 pub use snapshots::SnapshotPolicy;
 pub use status::{ReplicasStatus, ServerState};
 
@@ -77,6 +78,8 @@ pub struct ReplicaSettings {
     pub max_lag: Duration,
     /// The snapshots in the log.
     pub snapshots: SnapshotPolicy,
+    /// If this server alone writes: how far the log may be behind it. Otherwise each write waits for the log.
+    pub behind: Option<Behind>,
 }
 
 /// Why a server cannot be a replica.
@@ -88,6 +91,12 @@ pub enum ReplicaError {
     /// The log cannot be used.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// Only one server may use the log, and another one does.
+    #[error(
+        "server {0:?} uses the log, and with shared_log.acknowledge = \"local\" on either only one may: stop it \
+         and wait ten seconds, or give both \"stored\""
+    )]
+    NotAlone(String),
 }
 
 /// What a server says about itself on the list of servers.
@@ -118,6 +127,9 @@ struct Report {
     /// Whether a majority has other data.
     #[serde(default)]
     is_outvoted: bool,
+    /// Whether it acknowledges writes that the log does not have.
+    #[serde(default)]
+    is_ahead: bool,
 }
 
 /// The end of the log, as far as this server knows it.
@@ -176,6 +188,7 @@ impl Replicas {
             };
             Identity { url: settings.url.clone(), log: identity }.write(dir)?;
         }
+        alone::check(&log, &settings).await?;
         Ok(Replicas {
             settings,
             dir: dir.to_path_buf(),
@@ -197,7 +210,7 @@ impl Replicas {
     /// replicas.
     pub fn membership(&self, origin: u128) -> Membership {
         *self.start.lock() = format!("{origin:032x}");
-        let order = Arc::new(LogOrder::new(Arc::new(self.log.clone()), origin));
+        let order = Arc::new(LogOrder::of_objects(&self.log, origin, self.settings.behind));
         *self.order.lock() = Some(Arc::clone(&order));
         Membership { order, origin, server: self.settings.server.clone() }
     }
@@ -214,6 +227,9 @@ impl Replicas {
     /// # Errors
     /// [`ReplicaError::Log`] if the end of the log cannot be read, for a reason that does not pass.
     pub async fn catch_up(&self, engine: &Arc<Engine>) -> Result<bool, ReplicaError> {
+        if self.is_ahead() {
+            return Ok(self.begin_ahead(engine).await);
+        }
         let begun = Instant::now();
         let (asked, (Position(end), number)) = loop {
             let asked = Instant::now();
@@ -271,6 +287,11 @@ impl Replicas {
     /// reached.
     pub async fn reach(&self, position: Option<u64>, within: Duration) -> Result<(), EngineError> {
         let Some(engine) = self.engine.get() else { return Ok(()) };
+        if self.is_ahead() && position.is_none() {
+            // It has every acknowledged write, unless another server writes.
+            let trouble = self.log_trouble();
+            return trouble.map_or(Ok(()), |trouble| Err(EngineError::LogUnavailable(trouble.reason)));
+        }
         let begun = Instant::now();
         let is_end = position.is_none();
         let position = if let Some(position) = position {
@@ -293,6 +314,10 @@ impl Replicas {
     /// Asks for the end of the log again and again. Returns when the log has been trimmed too far.
     async fn watch(&self, engine: &Engine) {
         while !self.log_trouble().is_some_and(|trouble| trouble.is_trimmed) {
+            if self.is_ahead() {
+                tokio::time::sleep(CHECK).await;
+                continue;
+            }
             let asked = Instant::now();
             match self.log.last().await {
                 Ok((Position(end), number)) => {
@@ -342,6 +367,7 @@ impl Replicas {
             agreed: self.agreed(),
             is_diverged: self.divergence().is_some(),
             is_outvoted: matches!(*self.standing.lock(), Standing::Outvoted(_)),
+            is_ahead: self.is_ahead(),
         };
         let value = serde_json::to_vec(&report).unwrap_or_default();
         self.log.tell(&value).await
@@ -350,6 +376,9 @@ impl Replicas {
     /// The time since this server certainly had every acknowledged write. It is below a second while the
     /// server follows the log.
     pub fn behind(&self) -> Duration {
+        if self.is_ahead() && self.log_trouble().is_none() {
+            return Duration::ZERO;
+        }
         let (complete, before) = self.seen.lock().complete;
         complete.elapsed() + before
     }
@@ -384,7 +413,7 @@ impl Replicas {
                 self.settings.max_lag.as_millis()
             )
         });
-        late.or_else(|| clock::trouble(&self.log))
+        late.or_else(|| self.refusal()).or_else(|| clock::trouble(&self.log))
     }
 }
 

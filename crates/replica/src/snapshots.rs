@@ -27,6 +27,8 @@ use lookalike_log::{LogError, Position};
 const CHECK: Duration = Duration::from_secs(10);
 /// One is due at this age, if anything was written.
 const DAILY: Duration = Duration::from_hours(24);
+/// How long a copy waits until the log has its last entry.
+const SENT: Duration = Duration::from_mins(1);
 /// Bytes of a part before compression, and at most.
 const PART: usize = 8 << 20;
 const MAX_PART: usize = 1 << 30;
@@ -85,7 +87,10 @@ impl Replicas {
         let is_old = log.age_of_snapshot().await?.is_some_and(|age| age >= DAILY);
         if position > newest && (grown >= enough || is_old) {
             let bytes = Arc::new(AtomicU64::new(0));
-            log.write_snapshot(Position(position), parts(engine.copy()?, Arc::clone(&bytes))).await?;
+            let Some((position, pieces)) = self.copy_between_entries(position, engine).await? else {
+                return Ok(());
+            };
+            log.write_snapshot(Position(position), parts(pieces, Arc::clone(&bytes))).await?;
             self.written.followed.store(followed, Ordering::Relaxed);
             self.written.bytes.store(bytes.load(Ordering::Relaxed), Ordering::Relaxed);
             tracing::info!(
@@ -99,6 +104,26 @@ impl Replicas {
             tracing::info!(removed, "old entries of the shared log were removed");
         }
         Ok(())
+    }
+
+    /// A copy of the data and the position of a whole entry whose effect it has. If this server acknowledges
+    /// writes before the log has them, waits until it has that entry; `None` if it takes too long.
+    async fn copy_between_entries(
+        &self,
+        durable: u64,
+        engine: &Engine,
+    ) -> Result<Option<(u64, Pieces)>, SnapshotError> {
+        let order = self.order.lock().clone();
+        let Some(order) = order.filter(|_| self.is_ahead()) else {
+            return Ok(Some((durable, engine.copy()?)));
+        };
+        let Some((held, position)) = order.hold().await else { return Ok(None) };
+        let mut pieces = engine.copy()?;
+        // With the first piece, what is copied is settled.
+        let first = pieces.next().await;
+        drop(held);
+        let pieces = stream::iter(first).chain(pieces).boxed();
+        Ok(order.has_sent(position, SENT).await.then_some((position, pieces)))
     }
 
     /// Whether this server has no data yet, and the log has a snapshot to begin with.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Replicas, Report};
+use super::{Replicas, Report, Unsent};
 use lookalike_log::{Log, LogError, Position};
 
 /// The state of the replicas, as one of them sees it.
@@ -21,6 +21,8 @@ pub struct ReplicasStatus {
     pub lag_entries: Option<u64>,
     /// Milliseconds since this server certainly had every acknowledged write.
     pub behind_ms: u64,
+    /// What the store of the log lacks of what this server has acknowledged; `None` if each write waits for it.
+    pub unsent: Option<Unsent>,
     /// Why this server answers no requests for data, or does not follow the log, if that is so.
     pub trouble: Option<String>,
     /// The servers that are alive, by name.
@@ -63,6 +65,7 @@ impl Replicas {
             position: self.engine.get().map_or(0, |engine| engine.applied().0),
             lag_entries: self.lag(),
             behind_ms: self.behind().as_millis() as u64,
+            unsent: self.unsent(),
             trouble: self
                 .divergence()
                 .or(trouble)

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The copy includes the position in the shared log, up to which it is complete. It leaves out the history of
-//! the index, so the new store begins without changes.
+//! the index, so the new store begins without changes, and entries that the log does not have yet.
 //!
 //! *Absent*: who copies from whom (`replica`).
 
@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::codec::{HIGH_WATER, TRIMMED};
 use super::error::StoreError;
 use super::trees::{ALL, Tree, Writes, next_write};
+use super::unsent::UNSENT;
 use super::view::View;
 use super::{Store, StoreSettings};
 
@@ -51,7 +52,8 @@ impl View<'_> {
         for tree in ALL.into_iter().filter(|tree| *tree != Tree::History) {
             for entry in self.range(tree, (Bound::Unbounded, Bound::Unbounded)) {
                 let (key, value) = entry?;
-                if tree == Tree::Meta && [HIGH_WATER, TRIMMED].contains(&&*key) {
+                let is_own = [HIGH_WATER, TRIMMED].contains(&&*key) || key.starts_with(UNSENT);
+                if tree == Tree::Meta && is_own {
                     continue;
                 }
                 writes.insert(tree, &key, &value);

@@ -51,6 +51,7 @@ mod rehashed;
 mod room;
 mod salvage;
 mod trees;
+mod unsent;
 mod verify;
 mod view;
 

@@ -124,29 +124,33 @@ impl Writer {
             replica.idle = Idle::default();
         }
         let is_idle = replica.idle.commands > IDLE_COMMANDS || replica.idle.bytes > IDLE_BYTES;
-        self.shared.entry_number.store(number, Ordering::SeqCst);
-        self.shared.position.send_replace((position, time_ms));
-        if is_idle {
+        // Who sends entries finds those up to the position.
+        if is_idle || !replica.unsent.is_empty() {
             self.record_position();
         }
+        self.shared.entry_number.store(number, Ordering::SeqCst);
+        self.shared.position.send_replace((position, time_ms));
     }
 
     /// Records the position alone, after many entries without an effect: the log keeps what the servers
-    /// have not recorded.
+    /// have not recorded. Also after any that the log does not have yet.
     fn record_position(&mut self) {
         let Some(replica) = &mut self.replica else { return };
         replica.idle = Idle::default();
-        let (recorded, time_ms) = (replica.recorded(self.next_place), replica.time_ms);
+        let time_ms = replica.time_ms;
         let committed = self.shared.store.batch().and_then(|mut batch| {
             batch.record_time(time_ms);
-            batch.record_position(recorded);
-            batch.commit()
+            let sent = self.record_entries(&mut batch);
+            batch.commit().map(|_| sent)
         });
-        if let Err(error) = committed {
-            if self.shared.store.failure().is_some() {
-                self.fail(&error);
+        match committed {
+            Ok(sent) => self.entries_recorded(sent),
+            Err(error) => {
+                if self.shared.store.failure().is_some() {
+                    self.fail(&error);
+                }
+                tracing::warn!(%error, "the position in the log is not recorded; the log keeps more entries");
             }
-            tracing::warn!(%error, "the position in the log is not recorded; the log keeps more entries");
         }
     }
 
@@ -187,11 +191,7 @@ impl Writer {
     /// Whether its result depends on which documents of the group before it are in the index: elements of
     /// sets that many signatures have are not compared.
     fn stands_alone(&self, entry: &Apply) -> bool {
-        let of_sets = |id: &CollectionId| {
-            let collection = self.shared.registry.with_id(*id);
-            collection.is_some_and(|known| known.signatures.is_some_and(|shape| shape.is_set))
-        };
-        entry.asked.iter().any(of_sets)
+        entry.asked.iter().any(|id| self.shared.has_sets(*id))
     }
 
     /// Removes the documents that have expired at a time. Returns whether it succeeded.
@@ -217,6 +217,7 @@ impl Writer {
     fn attempt(&mut self, entries: &mut [Apply], position: u64, time_ms: u64) -> bool {
         if let Some(replica) = &mut self.replica {
             (replica.applying, replica.time_ms) = (Some(position), time_ms);
+            replica.unsent.extend(entries.iter_mut().filter_map(|entry| entry.turn.unsent.take()));
         }
         // Before the effect is visible: a client that has seen it and asks another server for this position
         // must not see an older state there.

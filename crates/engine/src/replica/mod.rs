@@ -11,7 +11,8 @@
 //! ```
 //!
 //! *Invariants*
-//! - A write is acknowledged when it has its place in the order, and the effect is durable on this server.
+//! - A write is acknowledged when it has its place in the order, and the effect is durable on this server. If
+//!   this server alone gives places, it keeps the entry in the same commit until the log has it (`unsent`).
 //! - The writer applies every command once, in the order. After an error it applies none.
 //! - Documents that have expired at the time of a command are removed before it. That time never decreases.
 //! - After a command without work ([`Engine::pass_time`]) the digests of all servers are equal.
@@ -22,6 +23,7 @@ mod apply;
 mod digests;
 mod join;
 mod order;
+mod unsent;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ pub use digests::StateDigest;
 pub use join::{JoinError, remove_data, replace_data};
 use lookalike_store::{Digest, LogPosition, Store, StoreError};
 pub use order::{Order, Submission, Submitted, Turn, Turns};
+pub use unsent::Part;
 
 /// The order and the identity of a replica.
 #[derive(Clone)]
@@ -68,6 +71,8 @@ pub(super) struct Replica {
     applying: Option<u64>,
     /// The commands without an effect since the last one with an effect.
     idle: Idle,
+    /// Parts of entries that the next commit keeps until the log has them.
+    unsent: Vec<unsent::Part>,
     /// Whether a command could not be applied, so that no later one may be.
     has_stopped: bool,
 }
@@ -85,7 +90,8 @@ impl Replica {
         let LogPosition { entry, next_place } = store.log_position()?.unwrap_or_default();
         let (time_ms, digest) = (store.recorded_time()?, digests::of_all(store)?);
         let (position, applying, idle, has_stopped) = (entry, None, Idle::default(), false);
-        Ok(Replica { origin, time_ms, position, next_place, digest, applying, idle, has_stopped })
+        let unsent = Vec::new();
+        Ok(Replica { origin, time_ms, position, next_place, digest, applying, idle, unsent, has_stopped })
     }
 
     /// Whether this is the start of a server with this origin.

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::apply::Apply;
+use super::unsent::Part;
 use crate::EngineError;
 use crate::command::{Callers, Command, HiddenWork, Operations, Payload, WriteReply};
 use crate::intake::logged;
@@ -54,6 +55,8 @@ pub struct Submission {
     pub callers: Callers,
     /// The time of this server, in milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
+    /// Whether it and others with this mark have the same effect as one command ([`Payload::join`]).
+    pub joins: bool,
 }
 
 /// The commands of this server's callers, in the order in which they arrived.
@@ -95,8 +98,8 @@ impl Submitted {
             let (command, callers) = self.any().await?;
             match self.shared.read_only() {
                 None => {
-                    let time_ms = self.shared.clock.now_ms();
-                    return Some(Submission { payload: Payload(command), callers, time_ms });
+                    let (time_ms, joins) = (self.shared.clock.now_ms(), self.shared.joins(&command));
+                    return Some(Submission { payload: Payload(command), callers, time_ms, joins });
                 }
                 Some(reason) => callers.fail(|| EngineError::ReadOnly(reason.clone())),
             }
@@ -207,11 +210,14 @@ pub struct Turn {
     pub again: Box<dyn Fn() -> Payload + Send>,
     /// Its callers, if it is one of this server.
     pub callers: Callers,
+    /// What the store keeps of it until the log has it.
+    pub unsent: Option<Part>,
 }
 
 /// Takes the commands of all servers, each when it is its turn.
+#[derive(Clone)]
 pub struct Turns {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     writer: mpsc::UnboundedSender<Message>,
     ahead: Arc<Semaphore>,
 }

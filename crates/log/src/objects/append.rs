@@ -6,6 +6,9 @@
 //! - An outcome that is not known is settled by reading: an object has the id of its append. It does not
 //!   matter whether an answer was lost, came late, or names a conflict with an earlier try of the append.
 //!
+//! *Why only one server can give numbers itself* (`place_at`): its entry is made at its number or nowhere. If
+//! there is another one, it finds that out by reading it, and gives up.
+//!
 //! *Absent*: leaders, leases and clocks.
 
 use std::time::Duration;
@@ -29,6 +32,9 @@ struct Doubt {
     is_open: bool,
     last: Option<StoreError>,
 }
+
+/// Whether a payload that was found is the entry of the caller.
+pub type IsOwn = Box<dyn Fn(&Bytes) -> bool + Send + Sync>;
 
 enum Tried {
     Own,
@@ -138,6 +144,36 @@ impl Inner {
                 Ok(Tried::Again)
             }
         }
+    }
+
+    /// Makes the entry with a number, which the caller has given it. Returns false if the log has another one
+    /// there. After a failure that is transient, or an outcome that is unknown, the caller tries again.
+    pub(super) async fn place_at(
+        &self,
+        number: u64,
+        payload: Bytes,
+        is_own: IsOwn,
+    ) -> Result<bool, LogError> {
+        let mut ids = self.ids.lock().await;
+        self.verify().await?;
+        if self.known.end() < number - 1 || !self.known.is_fresh() {
+            self.anchor(number - 1).await.map_err(|error| self.error(error))??;
+        }
+        let name = object_of(number);
+        let created = self.ask(&name, self.store.create(&name, pack(ids.next(), &payload))).await;
+        if !matches!(created, Ok(Created::New)) {
+            match self.ask(&name, self.store.read(&name)).await.map_err(|error| self.error(error))? {
+                Some(found) if !is_own(&unpack(&name, &found)?.1) => return Ok(false),
+                Some(_) => {}
+                None => {
+                    let unclear = || StoreError::unknown(&name, "it was neither made nor found");
+                    return Err(self.error(created.err().unwrap_or_else(unclear)));
+                }
+            }
+        }
+        self.known.refresh();
+        self.known.keep(number, payload);
+        Ok(true)
     }
 
     fn given_up(&self, doubt: Doubt) -> LogError {

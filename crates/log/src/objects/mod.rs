@@ -38,6 +38,7 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+pub use self::append::IsOwn;
 use self::batch::Ids;
 use self::identity::Expected;
 use self::known::Known;
@@ -117,6 +118,15 @@ impl ObjectLog {
     /// The number of the last entry that this process has appended.
     pub fn appended(&self) -> watch::Receiver<u64> {
         self.inner.known.appended()
+    }
+
+    /// Makes the entry with a number that the only server which writes has given it. Returns false if another
+    /// entry is there: that of another server.
+    ///
+    /// # Errors
+    /// As [`Log::append`]; the entry may be there after any of them, and can be made again.
+    pub async fn place(&self, number: u64, payload: Bytes, is_own: IsOwn) -> Result<bool, LogError> {
+        self.inner.place_at(number, payload, is_own).await
     }
 
     /// Notes that somebody says there is an entry with a number: the tail looks for it at once. Nothing else

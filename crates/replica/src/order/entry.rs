@@ -47,6 +47,11 @@ pub enum EntryError {
 }
 
 impl Entry {
+    /// What identifies it among all entries.
+    pub(super) fn id(&self) -> ([u8; 16], u64) {
+        (self.origin, self.number)
+    }
+
     /// Its bytes.
     pub(super) fn to_bytes(&self) -> Bytes {
         let body = postcard::to_stdvec(self).expect("every part of an entry has a form in postcard");
