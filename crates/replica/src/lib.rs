@@ -93,8 +93,8 @@ pub enum ReplicaError {
     Log(#[from] LogError),
     /// Only one server may use the log, and another one does.
     #[error(
-        "server {0:?} uses the log, and with shared_log.acknowledge = \"local\" on either only one may: stop it \
-         and wait ten seconds, or give both \"stored\""
+        "server {0:?} uses the log, and with shared_log.acknowledge = \"local\" on either only one may: stop \
+         it and wait ten seconds, or give both \"stored\""
     )]
     NotAlone(String),
 }

@@ -3,8 +3,7 @@
 //! ```text
 //! DIR/LOCK        held by the process that has the store open
 //! DIR/MANIFEST    the id of the store, and the first journal record that is needed
-//! DIR/journal/    every batch, until the trees have it on disk, and the high-water mark:
-//!                 the number of the last acknowledged record
+//! DIR/journal/    every batch until the trees have it on disk; the number of the last acknowledged record
 //! DIR/meta/ rows/ postings/ shared/ log/ expiries/ grams/ shared_grams/ clusters/ marks/
 //!                 the trees
 //! ```

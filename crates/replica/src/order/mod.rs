@@ -261,8 +261,8 @@ impl LogOrder {
         turns.take(Turn { unsent, ..turn }).await;
     }
 
-    /// Gives no command its turn while the guard lives. The data are those after a whole entry, whose position
-    /// is returned too. `None` if the log gives the turns.
+    /// Gives no command its turn while the guard lives. The data are those after a whole entry, whose
+    /// position is returned too. `None` if the log gives the turns.
     pub(super) async fn hold(&self) -> Option<(MutexGuard<'_, (u64, u64)>, u64)> {
         let (sender, turns) = (self.sender.as_ref()?, self.turns.get()?);
         let mut given = self.given.lock().await;
