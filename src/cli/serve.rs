@@ -45,8 +45,8 @@ pub(super) struct ServeArguments {
     /// or az
     #[arg(long, value_name = "URL")]
     shared_log: Option<String>,
-    /// When a write is acknowledged: "stored" (the log has it) or "local" (this server has it, which alone uses
-    /// the log) [default: stored]
+    /// When a write is acknowledged: "stored" (the log has it) or "local" (this server has it,
+    /// which alone uses the log) [default: stored]
     #[arg(long, value_name = "WHEN")]
     acknowledge: Option<String>,
     /// Name of this server among the replicas [default: the name of the machine]

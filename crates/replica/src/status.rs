@@ -21,7 +21,7 @@ pub struct ReplicasStatus {
     pub lag_entries: Option<u64>,
     /// Milliseconds since this server certainly had every acknowledged write.
     pub behind_ms: u64,
-    /// What the store of the log lacks of what this server has acknowledged; `None` if each write waits for it.
+    /// What the log lacks of what this server has acknowledged; `None` if each write waits for it.
     pub unsent: Option<Unsent>,
     /// Why this server answers no requests for data, or does not follow the log, if that is so.
     pub trouble: Option<String>,
