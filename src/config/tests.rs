@@ -72,7 +72,7 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             "a string" => "other".to_owned(),
             // A value that differs from the default.
             "true or false" => (!["server.console", "store.verify"].contains(&key.path)).to_string(),
-            text if text.starts_with('"') => "json".to_owned(),
+            text if text.starts_with('"') => text.rsplit('"').nth(1).unwrap().to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
             text if text.starts_with("host names") => "a.example,b".to_owned(),
             text if text.contains("gs://") => "gs://bucket/other".to_owned(),
