@@ -310,8 +310,9 @@ impl<'p, W: Filed> Bin<'p, W> {
 
     #[inline(always)]
     fn set_mark(&self, tile: usize, at: usize, value: u16) {
+        // The word of memory may have marks of the tile that readers wait for.
         let (plane, cell) = self.tiles.mark(tile, at);
-        plane.write(cell, value);
+        plane.publish(cell, value);
     }
 
     /// The bits of an entry in the marks: 0, 4, 8 or 16.

@@ -1,15 +1,16 @@
-//! The table of one block: every hash of the index, in a bin chosen by the first bits of the block.
+//! The table of one block: an entry for every hash of the index, in a bin chosen by the first bits of the
+//! block.
 //!
 //! A table has [`RACKS`] racks, chosen by the first [`RACK_BITS`] bits of the block. A rack has a bin for
 //! each pair of values of the next bits. When its bins have become long, it is replaced by one that
 //! distinguishes another bit (`deeper`), and by one of fewer bits when they have become short.
 //!
-//! *Absent*: the set of tables (`layout`), the lock of writers (`sharded`).
+//! *Absent*: the set of tables (`tables`), the lock of writers (`sharded`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::bin::{Bin, End, Ends, marks, with_room};
-use super::block::{BLOCK_BITS, Block, Filed, row_of};
+use super::block::{BLOCK_BITS, Block, Filed, first_of, row_of};
 use super::deeper::Next;
 use super::memory::{Array, Compare, Pin, Replaceable, Slots, Work, pin, with_best};
 use super::rows::Rows;
@@ -185,11 +186,10 @@ pub(super) fn add<W: Filed>((array, ends): &mut (Array<W>, Ends), filed: W, end:
     *ends = more.expect(HAS_ROOM);
 }
 
-/// Looks for a hash in a bin of the table of a block.
+/// Looks for an entry in bins: by the number of its hash, or by the hash, whose number is not known.
 pub(super) struct Find<'a, W> {
-    pub(super) hash: W,
-    pub(super) block: Block,
-    pub(super) rows: &'a Rows,
+    pub(super) filed: W,
+    hash: Option<(W, &'a Rows)>,
     pub(super) pin: &'a Pin,
 }
 
@@ -211,9 +211,15 @@ impl<W: Filed> Work for FindIn<'_, W> {
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> Option<usize> {
-        let Find { hash, block, rows, pin } = *self.find;
-        let is_it = |entry| !W::NUMBERED || rows.hash::<W>(row_of(entry), pin) == hash;
-        self.bin.find(compare, (block.filed(hash, 0), self.end), is_it)
+        let Find { filed, hash, pin } = *self.find;
+        let is_it = |entry| {
+            !W::NUMBERED
+                || match hash {
+                    Some((hash, rows)) => rows.hash::<W>(row_of(entry), pin) == hash,
+                    None => row_of(entry) == row_of(filed),
+                }
+        };
+        self.bin.find(compare, (filed, self.end), is_it)
     }
 }
 
@@ -272,10 +278,13 @@ impl<W: Filed> Bins<W> {
         rack.ends(bin).at(end)
     }
 
-    /// Whether the hash is in the table.
-    pub(super) fn contains(&self, hash: W, rows: &Rows, pin: &Pin) -> bool {
+    /// The number of the row of a hash, which means nothing if entries are not numbered; `None` if the hash
+    /// is not in the table.
+    pub(super) fn find(&self, hash: W, rows: &Rows, pin: &Pin) -> Option<u32> {
         let (rack, _, Place { bin, end }) = self.locate(hash, pin);
-        Find { hash, block: self.block, rows, pin }.place(rack.bin(bin, pin), end).is_some()
+        let bin = rack.bin(bin, pin);
+        let find = Find { filed: self.block.filed(hash, 0), hash: Some((hash, rows)), pin };
+        find.place(bin, end).map(|place| bin.number(place))
     }
 
     /// Prefetches the slot of a hash, for [`Bins::prefetch`].
@@ -321,12 +330,12 @@ impl<W: Filed> Bins<W> {
         self.deepen(pin);
     }
 
-    /// Removes a hash, and returns the number of its row. Only one writer may call this at a time.
-    pub(super) fn remove(&self, hash: W, rows: &Rows, pin: &Pin) -> Option<u32> {
+    /// Removes a hash with the number of its row, if it is there. Only one writer may call this at a time.
+    pub(super) fn remove(&self, hash: W, of_row: u32, pin: &Pin) {
         let (rack, number, Place { bin, end }) = self.locate(hash, pin);
-        let (found, find) = (rack.bin(bin, pin), Find { hash, block: self.block, rows, pin });
-        let place = find.place(found, end)?;
-        let of_row = found.number(place);
+        let (found, find) =
+            (rack.bin(bin, pin), Find { filed: self.block.filed(hash, of_row), hash: None, pin });
+        let Some(place) = find.place(found, end) else { return };
         found.remove(place, end);
         let is_deepened = self.next.number() == Some(number);
         if is_deepened {
@@ -343,7 +352,6 @@ impl<W: Filed> Bins<W> {
             }
             self.flatten(number, pin);
         }
-        Some(of_row)
     }
 
     /// Goes on with the rack that distinguishes another bit. When it is complete, it replaces the one in use.
@@ -369,13 +377,14 @@ impl<W: Filed> Bins<W> {
     }
 
     /// Calls `each` with all hashes whose block begins with the `bits` bits of `prefix`.
-    pub(super) fn hashes_with(
-        &self,
-        (prefix, bits): (u32, u32),
-        rows: &Rows,
-        pin: &Pin,
-        mut each: impl FnMut(W),
-    ) {
+    pub(super) fn hashes_with(&self, beginning: (u32, u32), rows: &Rows, pin: &Pin, mut each: impl FnMut(W)) {
+        self.entries_with(beginning, pin, |filed| {
+            each(if W::NUMBERED { rows.hash(row_of(filed), pin) } else { self.block.hash(filed) });
+        });
+    }
+
+    /// As [`Bins::hashes_with`], with the entries, each with its block in front of it.
+    pub(super) fn entries_with(&self, (prefix, bits): (u32, u32), pin: &Pin, mut each: impl FnMut(W)) {
         let place = if bits == 0 { 0 } else { prefix << (u32::BITS - bits) };
         let first = (place >> (u32::BITS - RACK_BITS)) as usize;
         for number in first..first + (1 << RACK_BITS.saturating_sub(bits)) {
@@ -389,9 +398,8 @@ impl<W: Filed> Bins<W> {
             };
             let exact = below > rack.bin_bits();
             rack.for_each_in(number, bins, pin, &mut |filed| {
-                let hash = if W::NUMBERED { rows.hash(row_of(filed), pin) } else { self.block.hash(filed) };
-                if !exact || self.block.first(hash, bits) == prefix {
-                    each(hash);
+                if !exact || first_of(filed, bits) == prefix {
+                    each(filed);
                 }
             });
         }
@@ -432,13 +440,16 @@ mod tests {
         }
 
         fn remove(&self, hash: W) -> bool {
-            let removed = self.table.remove(hash, &self.rows, &pin());
-            removed.filter(|_| W::NUMBERED).inspect(|number| self.rows.remove(*number, &pin()));
-            removed.is_some()
+            let Some(number) = self.table.find(hash, &self.rows, &pin()) else { return false };
+            self.table.remove(hash, number, &pin());
+            if W::NUMBERED {
+                self.rows.remove(number, &pin());
+            }
+            true
         }
 
         fn contains(&self, hash: W) -> bool {
-            self.table.contains(hash, &self.rows, &pin())
+            self.table.find(hash, &self.rows, &pin()).is_some()
         }
 
         fn sorted(&self, beginning: (u32, u32)) -> Vec<W> {

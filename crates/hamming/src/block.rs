@@ -146,6 +146,11 @@ filed!(
     |turned: U256, number| turned >> 144 << 32 | U256::from(u128::from(number))
 );
 
+/// The first `bits` bits of the block in front of an entry.
+pub(super) fn first_of<W: Filed>(filed: W, bits: u32) -> u32 {
+    u32::from(filed.word(W::PLANES)) >> (BLOCK_BITS - bits)
+}
+
 /// The number of the hash of an entry, if entries are numbered.
 pub(super) fn row_of<W: Filed>(entry: W) -> u32 {
     u32::from(entry.word(1)) << u16::BITS | u32::from(entry.word(0))

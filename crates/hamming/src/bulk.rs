@@ -1,11 +1,11 @@
 //! Builds an index from ascending hashes on several threads.
 //!
 //! Costs: the runs are read once to count, and once per table. One copy of the hashes is in memory until the
-//! last table is built, which needs none.
+//! last table is built, which needs none, besides their rows.
 //!
 //! The hashes are given in runs that can be read repeatedly, such as the chunks of a snapshot. The table of
-//! the first bits uses them in their order. For each other table they are partitioned by segment or shard
-//! (counted, then copied to their position). Each segment or shard is built in its final size from its part,
+//! the first bits uses them in their order. For each other table they are partitioned by rack
+//! (counted, then copied to their position). Each rack is built in its final size from its part,
 //! which fits into the cache. Nothing is inserted, grown or copied again.
 //!
 //! *Absent*: the source of the runs (`snapshot`), insertion (`sharded`).
@@ -16,7 +16,7 @@ use super::bins::{Bins, RACK_BITS, RACKS, Rack};
 use super::block::{Block, Filed};
 use super::memory::pin;
 use super::progress::Progress;
-use super::rows::Rows;
+use super::rows::{Rows, TOO_MANY};
 use super::sharded::Index;
 use super::tables::Tables;
 
@@ -71,13 +71,21 @@ impl<W: Filed> Index<W> {
         progress: &Progress,
     ) -> Result<Index<W>, BadRun> {
         let count: usize = (0..runs.runs()).map(|run| runs.hashes(run)).sum();
-        let builder = Builder { runs, count, limit, threads: threads.max(1), progress };
+        assert!(!W::NUMBERED || u32::try_from(count).is_ok(), "{TOO_MANY}");
+        let firsts = (0..runs.runs()).scan(0, |sum, run| {
+            *sum += runs.hashes(run);
+            Some(*sum - runs.hashes(run))
+        });
+        let firsts = firsts.collect();
+        let builder = Builder { runs, firsts, count, limit, threads: threads.max(1), progress };
         Ok(Index::of_tables(builder.tables()?, count))
     }
 }
 
 struct Builder<'a, W> {
     runs: &'a dyn Runs<W>,
+    /// The number of hashes before each run.
+    firsts: Vec<usize>,
     count: usize,
     limit: usize,
     threads: usize,
@@ -138,7 +146,7 @@ impl<W: Filed> Builder<'_, W> {
 
     /// The number of the first hash of a run.
     fn first_of(&self, run: usize) -> u32 {
-        (0..run).map(|run| self.runs.hashes(run)).sum::<usize>() as u32
+        self.firsts[run] as u32
     }
 
     /// Reads every run once, checks it, counts its hashes, and writes their rows if they have some.

@@ -106,7 +106,7 @@ impl<W: Filed> Next<W> {
     /// Removes a hash that was removed from the rack in use.
     pub(super) fn remove(&self, find: &Find<'_, W>) {
         let mut deeper = self.deeper.lock();
-        let built = deeper.as_mut().and_then(|deeper| deeper.built(find.block.filed(find.hash, 0)));
+        let built = deeper.as_mut().and_then(|deeper| deeper.built(find.filed));
         if let Some(((array, ends), end)) = built {
             let bin = Bin::of_array(array, *ends, find.pin);
             if let Some(place) = find.place(bin, end) {

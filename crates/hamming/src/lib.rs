@@ -19,12 +19,13 @@
 //! assert_eq!(found, [(1, 0b0000), (2, 0b1011)]);
 //! ```
 //!
-//! # How it works A hash is cut into blocks (`block`), each with a table (`bins`). Hashes within k of a
-//! query are within k/blocks of it in some block (the pigeonhole principle), so a query reads a few runs of
-//! each table (`bin`): sixteen hashes are compared at once. `plan` chooses what to read by costs that are
-//! measured (`costs`), `probe` reads; if a scan of all hashes costs less, it scans. `bulk` builds all
-//! tables at once. Readers take no lock; `sharded` proves why every hash is found, and once. Every answer
-//! equals that of [`scan()`].
+//! # How it works
+//! A hash is cut into blocks (`block`), each with a table (`bins`). Hashes within k of a query are within
+//! k/blocks of it in some block (the pigeonhole principle), so a query reads a few runs of each table
+//! (`bin`): sixteen hashes are compared at once. Tables of 256 bits have a part of each hash, and its number
+//! in `rows`. `plan` chooses what to read by costs that are measured (`costs`), `probe` reads; if a scan of
+//! all hashes costs less, it scans. `bulk` builds all tables at once. Readers take no lock; `sharded` proves
+//! why every hash is found, and once. Every answer equals that of [`scan()`].
 //!
 //! *Absent*: documents, ranking, an approximate mode for hashes.
 

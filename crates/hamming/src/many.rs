@@ -150,7 +150,7 @@ impl<W: Filed> Group<'_, W> {
 
     fn scanned(&self) -> Option<Answers<W>> {
         let (mut near, most) = (Vec::new(), self.most_near());
-        probe_all(self.tables, (self.queries, self.k, self.form), &pin(), |query, found| {
+        probe_all(self.tables, (self.queries, self.k, self.form), false, &pin(), |query, found| {
             near.push((query as u32, found));
             near.len() <= most
         });

@@ -264,12 +264,14 @@ fn every_order_is_correct_when_a_hash_returns_in_another_place() {
 #[test]
 fn every_order_is_correct_while_bins_lose_their_removed_entries() {
     explore(300, || Model::<u64>::new(NEVER, 12, repeated_hash(29)));
+    explore(100, || Model::<U256>::new(NEVER, 12, repeated_hash(29)));
 }
 
 #[test]
 fn every_order_is_correct_while_racks_are_replaced() {
     // A rack has 24 hashes before it distinguishes another bit, and the models add and remove some more.
     explore(300, || Model::<u64>::new(12, 22, repeated_hash(0)));
+    explore(100, || Model::<U256>::new(12, 22, repeated_hash(0)));
     assert!(REPLACED.get() > 100, "{} racks were replaced", REPLACED.get());
 }
 

@@ -38,7 +38,8 @@ pub(super) const MAX_BLOCKS: usize = 16;
 const CLASSES: usize = 72;
 /// The bits of the widest hash.
 const MAX_WIDTH: usize = Width::Bits256.bits() as usize;
-/// How many times a query waits for memory until it has the hash of a numbered entry.
+/// How many times as long as beginning with a bin it takes to read the hash of a numbered entry: nothing of
+/// it is prefetched.
 const WAITS_FOR_ROW: f64 = 6.0;
 /// The maximum radius of a block. A scan is cheaper than any plan with a larger radius.
 const MAX_RADIUS: usize = 12;
@@ -151,6 +152,7 @@ impl Expectation {
         let costs = [W::BLOCKS.len(), 1].map(|tables| Costs::of((hashes * W::PLANES * 2 * tables) as f64));
         // The share of unlike hashes that are near in this many planes.
         let near = |planes: usize, k| ball(16 * planes as u32, k) / 2f64.powi(16 * planes as i32);
+        let rows = |k| if W::NUMBERED { near(W::COMPARED, k) * LANES as f64 * WAITS_FOR_ROW } else { 0.0 };
         let compared = |ones| {
             let rest = k.saturating_sub(ones);
             let first = W::FIRST as f64;
@@ -159,17 +161,17 @@ impl Expectation {
             } else {
                 first + (near(W::FIRST, rest) * LANES as f64).min(1.0) * W::COMPARED as f64
             };
-            let rows = if W::NUMBERED { near(W::COMPARED, rest) * LANES as f64 } else { 0.0 };
-            planes * costs[0].compared + rows * WAITS_FOR_ROW * costs[0].begin
+            planes * costs[0].compared + rows(rest) * costs[0].begin
         };
         let by_rows = W::NUMBERED && k > MOST_BY_PARTS;
         let planes = if by_rows { W::WIDTH.bits() as usize / 16 } else { W::COMPARED };
+        let rows_of_scan = if by_rows { 0.0 } else { rows(k) * costs[1].begin };
         Expectation {
             k,
             hashes: hashes as f64,
             costs,
             depth: depth_of(W::LIMIT, hashes),
-            scanned: planes as f64 * costs[1].scanned,
+            scanned: planes as f64 * costs[1].scanned + rows_of_scan,
             compared: (0..=MAX_RADIUS as u32).map(compared).collect(),
         }
     }

@@ -92,14 +92,17 @@ pub(super) fn prefetch_query<W: Filed>(tables: &Tables<W>, plan: &Plan, query: W
 }
 
 /// Calls `found` with every hash within `k` of a query, and with the number of the query, by comparing every
-/// hash with each of at most [`SCANNED`] queries. Ends soon after `found` returns `false`.
+/// hash with each of at most [`SCANNED`] queries. Ends soon after `found` returns `false`. If many hashes are
+/// alike (`is_hot`), it compares whole ones.
 pub(super) fn probe_all<W: Filed>(
     tables: &Tables<W>,
     (queries, k, form): (&[W], u32, Form),
+    is_hot: bool,
     pin: &Pin,
     found: impl FnMut(usize, Neighbour<W>) -> bool,
 ) {
-    with_form(form, Scan { tables, queries, k, found, pin });
+    let by_rows = W::NUMBERED && (is_hot || k > MOST_BY_PARTS);
+    with_form(form, Scan { tables, queries, k, by_rows, found, pin });
 }
 
 /// A plan for this query from the true numbers of hashes around it; `None` if comparing every hash is
@@ -336,6 +339,7 @@ struct Scan<'a, W, F> {
     tables: &'a Tables<W>,
     queries: &'a [W],
     k: u32,
+    by_rows: bool,
     found: F,
     pin: &'a Pin,
 }
@@ -346,8 +350,8 @@ impl<W: Filed, F: FnMut(usize, Neighbour<W>) -> bool> Work for Scan<'_, W, F> {
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
         const AHEAD: usize = 2;
-        let Scan { tables, queries, k, mut found, pin } = self;
-        if W::NUMBERED && k > MOST_BY_PARTS {
+        let Scan { tables, queries, k, by_rows, mut found, pin } = self;
+        if by_rows {
             return tables.rows.scan(compare, (queries, k), pin, found);
         }
         let (table, block) = (&tables.all[W::BLOCKS.len() - 1], W::BLOCKS[W::BLOCKS.len() - 1]);

@@ -9,12 +9,14 @@
 //! # Locking
 //! Readers take no lock and write nothing that is shared, so any number of them run concurrently with a
 //! writer at the speed of memory. One lock serializes writers; a writer takes it once for many hashes
-//! ([`Index::insert_all`]). It is the only lock, and its holder never waits.
+//! ([`Index::insert_all`]), and never waits. What waited for readers may run in the thread of a reader; it
+//! then takes a lock for a step, to add a number to a list.
 //!
 //! # Why every hash is found, and only once
 //! A reader that finds a hash in a table reports it unless an earlier table of its plan must report it. Both
 //! insertion and removal process the tables in ascending order. So if the reader missed the hash in that
-//! earlier table, the hash was being inserted or removed during the query.
+//! earlier table, the hash was being inserted or removed during the query. A row is live from before its
+//! first entry is inserted until after its last one is removed, so the same holds for a scan by rows.
 //!
 //! A hash that is removed and inserted again during a query may be found in two entries. Therefore a query
 //! during which a removal finished sorts its answer and drops duplicates. It detects the removal by a counter
@@ -33,7 +35,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::bins::RACKS;
-use super::block::{BLOCK_BITS, Filed};
+use super::block::{BLOCK_BITS, Filed, first_of};
 use super::costs::Costs;
 use super::many::{self, Answers, Group};
 use super::memory::{Form, Pin, pin, step};
@@ -157,12 +159,10 @@ impl<W: Filed> Index<W> {
     /// Removes a hash. Returns whether it was present.
     pub fn remove(&self, hash: W) -> bool {
         let _writer = self.lock_writer();
-        let pin = pin();
-        if !self.tables.contains(hash, &pin) {
+        let len = self.len();
+        if !self.tables.remove(hash, &pin()) {
             return false;
         }
-        let len = self.len();
-        self.tables.remove(hash, &pin);
         step();
         self.removals.fetch_add(1, Ordering::SeqCst);
         self.len.store(len - 1, Ordering::Relaxed);
@@ -204,7 +204,7 @@ impl<W: Filed> Index<W> {
                     return Report { plan: Some(plan), scanned: false, touched };
                 }
             }
-            touched.probes += self.compare_all(query, k, found, pin);
+            touched.probes += self.compare_all((query, k), plan.is_some(), found, pin);
             Report { plan: None, scanned: true, touched: of_scan(touched, hashes) }
         })
     }
@@ -280,15 +280,21 @@ impl<W: Filed> Index<W> {
     pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
         self.without_duplicates(found, |found, pin| {
             let k = k.min(W::WIDTH.bits());
-            let probes = self.compare_all(query, k, found, pin);
+            let probes = self.compare_all((query, k), false, found, pin);
             let touched = of_scan(Touched { probes, ..Touched::default() }, self.len());
             Report { plan: None, scanned: true, touched }
         })
     }
 
-    /// Compares all hashes. Returns the number of runs of memory.
-    fn compare_all(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>, pin: &Pin) -> u64 {
-        probe_all(&self.tables, (&[query], k, self.form), pin, |_, near| {
+    /// Compares all hashes; `is_hot` says that many are alike. Returns the number of runs of memory.
+    fn compare_all(
+        &self,
+        (query, k): (W, u32),
+        is_hot: bool,
+        found: &mut Vec<Neighbour<W>>,
+        pin: &Pin,
+    ) -> u64 {
+        probe_all(&self.tables, (&[query], k, self.form), is_hot, pin, |_, near| {
             found.push(near);
             true
         });
@@ -388,16 +394,14 @@ impl<W: Filed> Index<W> {
     /// share the first bits of a block: so many bits that a bucket of evenly spread hashes has 16 to 32, or
     /// the whole block. One probe of radius 0 reads about such a bucket.
     pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
-        let pin = pin();
         let prefix_bits = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
-        for (table, block) in self.tables.all.iter().zip(W::BLOCKS) {
+        for table in &self.tables.all {
             let bits = prefix_bits.min(BLOCK_BITS);
             let upper = bits.min(8);
             for first in 0..1 << upper {
                 let mut sizes = vec![0usize; 1 << (bits - upper)];
-                table.hashes_with((first, upper), &self.tables.rows, &pin, |hash| {
-                    let bucket = block.first(hash, bits);
-                    sizes[bucket as usize & ((1 << (bits - upper)) - 1)] += 1;
+                table.entries_with((first, upper), &pin(), |filed| {
+                    sizes[first_of(filed, bits) as usize & ((1 << (bits - upper)) - 1)] += 1;
                 });
                 sizes.into_iter().for_each(&mut each);
             }

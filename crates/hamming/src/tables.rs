@@ -27,21 +27,26 @@ impl<W: Filed> Tables<W> {
     /// Whether a hash is in the tables. All hold the same hashes, so that one is read in which few have to be
     /// compared.
     pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {
+        self.find(hash, pin).is_some()
+    }
+
+    /// The number of the row of a hash, as [`Bins::find`] gives it.
+    fn find(&self, hash: W, pin: &Pin) -> Option<u32> {
         const FEW: usize = 1 << 10;
         let quick = self.all.iter().find(|table| table.compared(hash, pin) <= FEW);
         let quick = quick.or_else(|| self.all.iter().min_by_key(|table| table.compared(hash, pin)));
-        quick.is_some_and(|table| table.contains(hash, &self.rows, pin))
+        quick?.find(hash, &self.rows, pin)
     }
 
-    /// Removes a hash from every table, in ascending order.
-    pub(super) fn remove(&self, hash: W, pin: &Pin) {
-        let removed = self.all.iter().map(|table| table.remove(hash, &self.rows, pin));
-        // Its number is the same in all tables, and is given up after it is in none.
-        if let Some(number) = removed.fold(None, Option::or)
-            && W::NUMBERED
-        {
+    /// Removes a hash from every table, in ascending order. Returns whether it was there. Only one writer may
+    /// call this at a time.
+    pub(super) fn remove(&self, hash: W, pin: &Pin) -> bool {
+        let Some(number) = self.find(hash, pin) else { return false };
+        self.all.iter().for_each(|table| table.remove(hash, number, pin));
+        if W::NUMBERED {
             self.rows.remove(number, pin);
         }
+        true
     }
 
     /// Inserts a hash that is in no table.

@@ -407,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Adds planes as a query of hashes of 64, 128 and 256 bits does, and compares the sums with `k`.
+    /// Adds planes as a query of hashes of 64, 256 and 128 bits does, and compares the sums with `k`.
     struct Planes<'a>(&'a [Plane; 7], [u16; MAX_PLANES], u32);
 
     impl Work for Planes<'_> {

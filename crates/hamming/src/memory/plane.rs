@@ -8,7 +8,7 @@ use super::{Cells, step};
 
 /// The number of cells of a plane, and of entries that are compared at once.
 pub(crate) const LANES: usize = 16;
-/// The most planes of an entry, and one more.
+/// The words of the longest hash.
 pub(crate) const MAX_PLANES: usize = 16;
 /// The cells in a word of a plane.
 const PER_WORD: usize = 4;
