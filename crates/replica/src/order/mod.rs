@@ -373,9 +373,13 @@ impl LogOrder {
     }
 }
 
-/// Does `work`, and refuses the commands that arrive meanwhile. `None` if the engine closes.
+/// Does `work`, for which commands wait as for an append, and are refused if it takes longer. `None` if the
+/// engine closes.
 async fn refusing<T>(submitted: &mut Submitted, work: impl Future<Output = T>) -> Option<T> {
     let mut work = std::pin::pin!(work);
+    if let Ok(done) = tokio::time::timeout(WITHIN, &mut work).await {
+        return Some(done);
+    }
     let reason = "the server compares its data with the shared log";
     loop {
         tokio::select! {
