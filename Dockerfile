@@ -8,8 +8,9 @@
 ARG RUST_IMAGE=rust:1.95-slim-trixie
 ARG DEBIAN_IMAGE=debian:trixie-slim
 
-# What Cargo needs to compile the dependencies: the manifests, and an empty library in place of each crate. The
-# next stage copies it, and is the same as before until a manifest changes.
+# What Cargo needs to compile the dependencies: the manifests without benchmarks and examples, whose files are
+# not there, and an empty library in place of each crate. The next stage copies it, and is the same as before
+# until a manifest changes.
 FROM ${RUST_IMAGE} AS manifests
 WORKDIR /build
 COPY Cargo.toml Cargo.lock ./
@@ -18,9 +19,9 @@ COPY crates crates
 COPY python/Cargo.toml python/Cargo.toml
 RUN find crates -type f ! -name Cargo.toml -delete \
  && find crates -type d -empty -delete \
- && mkdir -p src benches/lookup \
+ && sed -i '/^\[\[\(bench\|example\)]]$/,/^$/d' Cargo.toml crates/*/Cargo.toml \
  && for crate in . crates/* python; do mkdir -p "$crate/src" && touch "$crate/src/lib.rs"; done \
- && echo 'fn main() {}' | tee src/main.rs >benches/lookup/main.rs
+ && echo 'fn main() {}' >src/main.rs
 
 FROM ${RUST_IMAGE} AS builder
 WORKDIR /build

@@ -25,8 +25,8 @@ async fn server_with_one_permit(data: &std::path::Path, queue: &str, wait_ms: &s
     ];
     let server = Server::start_with(data, &settings).await;
     let line = |number| format!("{}\n", json!({"id": format!("{number}"), "hash": hash(number)}));
-    let (_, summary) = server.stream("/documents", (0..120_000).map(line).collect()).await;
-    assert_eq!(summary["created"], 120_000);
+    let (_, summary) = server.stream("/documents", (0..300_000).map(line).collect()).await;
+    assert_eq!(summary["created"], 300_000);
     let (status, _) = server.put("/collections/default", json!({"k": 28})).await;
     assert_eq!(status, StatusCode::OK);
     server
