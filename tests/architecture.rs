@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The modules that each module of `src` may import, beside the crates, whose arrows Cargo enforces. A new
 /// row or edge is a decision: change this table and give the reason in `ARCHITECTURE.md`.
@@ -361,4 +362,28 @@ fn imports_are_parsed_in_every_form() {
     let source = "use crate::ids::Hash;\nuse crate::{text, features::Bag};\n\
                   let x = crate::store::open(); // crate::not\n";
     assert_eq!(named_modules(source), ["ids", "text", "features", "store"]);
+}
+
+/// The first stage of the image has manifests without sources. Cargo must read them, and builds nothing if
+/// one names a target whose file is not there.
+#[test]
+fn the_manifests_of_the_image_are_read_without_sources() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dockerfile = fs::read_to_string(root.join("Dockerfile")).unwrap();
+    let stage = dockerfile.split("AS manifests\n").nth(1).unwrap().split("\nFROM").next().unwrap();
+    let (copies, run) = stage.split_once("\nRUN ").unwrap();
+    let build = std::env::temp_dir().join(format!("lookalike-manifests-{}", std::process::id()));
+    fs::create_dir_all(build.join("python")).unwrap();
+    for copy in copies.lines().filter_map(|line| line.strip_prefix("COPY ")) {
+        let (from, to) = copy.rsplit_once(' ').unwrap();
+        let from = from.split(' ').map(|from| root.join(from));
+        let done = Command::new("cp").arg("-r").args(from).arg(build.join(to)).status().unwrap();
+        assert!(done.success(), "{copy}");
+    }
+    let named = "grep -rn '^\\[\\[' --include Cargo.toml .";
+    let read =
+        format!("{run}\ncargo metadata --offline --no-deps --format-version 1 >metadata\n! {named} >&2");
+    let done = Command::new("sh").args(["-ec", &read]).current_dir(&build).output().unwrap();
+    fs::remove_dir_all(&build).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }
