@@ -13,6 +13,16 @@ fn hash(number: u64) -> String {
     format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
+/// A number that follows from another one, without a pattern.
+fn mixed(number: u64) -> u64 {
+    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 17
+}
+
+/// One of hashes many of which are near each other.
+fn near_hash(number: u64) -> String {
+    format!("{:016x}", mixed(number) & 0x3333)
+}
+
 fn encoded(filter: &Value) -> String {
     percent_encoding::utf8_percent_encode(&filter.to_string(), percent_encoding::NON_ALPHANUMERIC).to_string()
 }
@@ -223,6 +233,40 @@ async fn a_dry_run_says_what_a_store_with_skip_does_and_stores_nothing() {
         assert_eq!(seen["new"], kept["summary"]["created"], "k = {k}: {seen} {kept}");
         assert_eq!(seen["near_earlier"], kept["summary"]["duplicates"], "k = {k}: {seen} {kept}");
         server.post("/collections/hashes/deletions", json!({"ids": hashes})).await;
+    }
+    // Ids come again, stored ones among them: what replaces is compared, and what is replaced is not.
+    for seed in 0..40_u64 {
+        let stored: Vec<Value> =
+            (0..4).map(|at| json!({"id": format!("d{at}"), "hash": near_hash(seed * 100 + at)})).collect();
+        server.post("/collections/hashes/batch/documents", json!(stored)).await;
+        let documents: Vec<Value> = (0..30)
+            .map(|at| {
+                let number = seed * 100 + 10 + at;
+                json!({"id": format!("d{}", mixed(number) % 12), "hash": near_hash(number)})
+            })
+            .collect();
+        let rule = ["on_duplicate=skip&k=2", "on_duplicate=skip&k=4"][seed as usize % 2];
+        let of = "/collections/hashes";
+        let (_, whole) = server.post(&format!("{of}/preview/documents?{rule}"), json!(documents)).await;
+        let mut seen = Vec::new();
+        for part in documents.chunks(7) {
+            let path = format!("{of}/preview/documents?{rule}&run=again&from={}", seen.len());
+            let (_, answer) = server.post(&path, json!(part)).await;
+            seen.extend(answer["results"].as_array().unwrap().iter().cloned());
+        }
+        assert_eq!(json!(seen), whole["results"], "seed {seed}");
+        let (_, kept) = server.post(&format!("{of}/batch/documents?{rule}"), json!(documents)).await;
+        for (place, result) in kept["results"].as_array().unwrap().iter().enumerate() {
+            let is_near = seen[place].get("near_stored").or(seen[place].get("near_earlier")).is_some();
+            let expected = match result["outcome"].as_str().unwrap() {
+                "duplicate" => is_near,
+                "created" => !is_near && seen[place].get("known").is_none(),
+                _ => !is_near && seen[place]["known"] == true,
+            };
+            assert!(expected, "seed {seed}, {place}: {result} {}", seen[place]);
+        }
+        server.delete(of).await;
+        server.put(of, json!({"profile": "copies-64", "k": 0})).await;
     }
     for query in ["on_duplicate=replace", "on_duplicate=link", "k=129"] {
         let (status, problem) = server.post(&format!("/preview/documents?{query}"), json!([])).await;

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
@@ -12,7 +13,7 @@ use lookalike_store::RowHead;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Documents to exclude.
-    pub exclude: BTreeSet<DocumentId>,
+    pub exclude: Arc<BTreeSet<DocumentId>>,
     /// The beginning of the id; empty for any.
     pub id_prefix: String,
     /// Whether a deletion of the document is planned.
@@ -107,7 +108,12 @@ pub enum Bound {
 impl Filter {
     /// A filter that excludes only this document.
     pub fn without(id: DocumentId) -> Filter {
-        Filter { exclude: BTreeSet::from([id]), ..Filter::default() }
+        Filter { exclude: Arc::new(BTreeSet::from([id])), ..Filter::default() }
+    }
+
+    /// Excludes this document, too.
+    pub fn exclude(&mut self, id: DocumentId) {
+        Arc::make_mut(&mut self.exclude).insert(id);
     }
 
     /// Whether the document is excluded by its id alone.

@@ -143,7 +143,7 @@ impl Service {
         let made = located.made;
         let mut query = self.query(collection, ask, k, located)?;
         if let Some(itself) = itself {
-            query.filter.get_or_insert_default().exclude.insert(itself);
+            query.filter.get_or_insert_default().exclude(itself);
         }
         Ok((query, made))
     }

@@ -83,6 +83,8 @@ pub struct Prepared {
     document: Document,
     /// Whether its id follows from the key of a request that may be sent again.
     is_keyed: bool,
+    /// Whether the client gave its id, so that another one may have it too.
+    is_named: bool,
     /// Which text of a page was used, if it is a page.
     page: Option<PageText>,
     /// Whether it is a page with too little text to be compared: it is stored whatever it is near to.
@@ -92,9 +94,9 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The document, and whether it has too little to be compared.
-    pub(super) fn into_parts(self) -> (Document, bool) {
-        (self.document, self.is_little)
+    /// The document, whether the client gave its id, and whether it has too little to be compared.
+    pub(super) fn into_parts(self) -> (Document, bool, bool) {
+        (self.document, self.is_named, self.is_little)
     }
 }
 
@@ -130,9 +132,10 @@ impl Preparation {
         row.metadata = offered.metadata;
         row.place = offered.place.unwrap_or_default();
         offered.exported.unwrap_or_default().add_to(&mut row, &self.settings, self.now_ms)?;
+        let is_named = offered.id.is_some();
         let id = offered.id.unwrap_or_else(self.new_id);
         let (is_keyed, settings) = (offered.is_keyed, Arc::clone(&self.settings));
-        Ok(Prepared { document: Document { id, row }, is_keyed, page, is_little, settings })
+        Ok(Prepared { document: Document { id, row }, is_keyed, is_named, page, is_little, settings })
     }
 
     /// The row of a content; of a page also which text of it was used, and whether it has too little.

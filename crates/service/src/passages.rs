@@ -70,7 +70,7 @@ impl Service {
             By::Content(_) => return Ok(()),
             By::Id(id) => {
                 let row = self.document_in(collection, id).await?.row;
-                filter.get_or_insert_default().exclude.insert(id.clone());
+                filter.get_or_insert_default().exclude(id.clone());
                 document = Some(id.clone());
                 (None, Some(Subject { grams: row.grams, text: row.text }))
             }

@@ -1,6 +1,7 @@
 //! What would become of documents if they were stored, without storing them: a dry run.
 //!
-//! Documents are compared with stored ones, and with earlier ones of the run.
+//! Documents are compared with stored ones, and with earlier ones of the run. One whose id comes again
+//! replaces the earlier one, stored or of the run.
 //! Exact sentences that two documents share (`min_containment`) and marks are not looked at.
 
 use std::sync::Arc;
@@ -8,14 +9,11 @@ use std::sync::Arc;
 use super::Service;
 use super::documents::{Offered, status};
 use super::error::ServiceError;
-use super::runs::{Run, Seen};
+use super::runs::{COMPARED, Run, Seen};
 use lookalike_engine::{Collection, DuplicateRule, Filter, Judge, Match, Query, Row, WorkBudget};
 use lookalike_hash::{CollectionName, DocumentId, Hash};
 use lookalike_run::pool::{Cancel, Patience, Turns};
 use lookalike_text::fingerprint::Status;
-
-/// The number of near documents that a check compares, as the writer does.
-const COMPARED: usize = 32;
 
 /// What would become of a document.
 #[derive(Clone, Debug)]
@@ -24,7 +22,7 @@ pub struct Foreseen {
     pub hash: Hash,
     /// Whether the fingerprint is reliable; `None` if the client sent a hash or a signature.
     pub status: Option<Status>,
-    /// Whether a document with its id is stored.
+    /// Whether a document with its id is stored, or would be by then.
     pub is_known: bool,
     /// What it is among all others.
     pub fate: Fate,
@@ -72,15 +70,16 @@ impl Service {
                 cancel.check()?;
                 all.push(match prepared {
                     Ok(prepared) => {
-                        let (mut document, is_little) = prepared.into_parts();
+                        let (mut document, is_named, is_little) = prepared.into_parts();
                         (document.row.text, document.row.metadata) = (None, None);
                         document.row.thumbnail = None;
                         let row = document.row;
                         let id = &document.id;
-                        let is_known = service.engine()?.count(&collection, std::slice::from_ref(id))? > 0;
+                        let is_known = seen.ids.contains(id)
+                            || service.engine()?.count(&collection, std::slice::from_ref(id))? > 0;
                         let fate = service.fate(&collection, id, &row, (rule, is_little), &seen, cancel)?;
-                        if !is_little && (!skips || matches!(fate, Fate::New)) {
-                            seen.add(seen.next, &row)?;
+                        if !skips || matches!(fate, Fate::New) {
+                            seen.put(is_named.then_some(id), (!is_little).then_some(&row))?;
                         }
                         Ok(Foreseen { hash: row.hash, status: status(&row), is_known, fate })
                     }
@@ -109,10 +108,10 @@ impl Service {
         if is_little {
             return Ok(Fate::New);
         }
-        if let Some(near) = self.nearest_stored(collection, id, row, rule, cancel)? {
+        if let Some(near) = self.nearest_stored(collection, id, row, rule, seen, cancel)? {
             return Ok(Fate::NearStored(Box::new(near)));
         }
-        let nearest = seen.nearest(row, rule);
+        let nearest = seen.nearest(id, row, rule);
         Ok(nearest.map_or(Fate::New, |(distance, place)| Fate::NearEarlier(place, distance)))
     }
 
@@ -122,22 +121,27 @@ impl Service {
         id: &DocumentId,
         row: &Row,
         rule: DuplicateRule,
+        seen: &Seen,
         cancel: &Cancel,
     ) -> Result<Option<Match>, ServiceError> {
         let is_signed = collection.settings().signatures.is_some();
+        let most = if rule.check.is_some() { COMPARED } else { 1 };
         let query = Query {
             hash: row.hash,
             signature: row.sketch.as_deref().filter(|_| is_signed).map(Arc::from),
             k: rule.reach(row),
-            limit: if rule.check.is_some() { COMPARED } else { 1 },
+            // The stored version of the document may be among them.
+            limit: most + 1,
             after: None,
-            filter: Some(Box::new(Filter::without(id.clone()))),
+            filter: Some(Box::new(Filter { exclude: Arc::clone(&seen.ids), ..Filter::default() })),
             scan: false,
             document: None,
         };
         collection.check(&query)?;
         let (mut budget, mut found) = (WorkBudget::unlimited(cancel), Vec::new());
         self.engine()?.answer(collection, &[query], &mut budget, &mut |answer| found = answer.matches)?;
+        found.retain(|near| near.id != *id);
+        found.truncate(most);
         if rule.check.is_some() {
             let row = row.clone();
             let judge: Judge = Box::new(move |near, other, _| {

@@ -1,10 +1,11 @@
-//! What dry runs have seen: an index of the documents of a request, or of a file that comes in several.
+//! What dry runs have seen: an index of the documents of a request, or of a file that comes in several. Of
+//! documents with one id it has the last one.
 //!
 //! A run of several requests is held between them, for a while and within the account of memory; the number
 //! of documents that the client counts shows whether it is the same one. *Absent*: texts; runs of a server
 //! that stopped, and of other servers.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use parking_lot::Mutex;
 use super::error::ServiceError;
 use lookalike_engine::{CollectionSettings, DuplicateRule, Row};
 use lookalike_hamming::{HashIndex, Neighbour, Subject, index_for};
-use lookalike_hash::{CollectionName, Hash, SignatureShape, Width};
+use lookalike_hash::{CollectionName, DocumentId, Hash, SignatureShape, Width};
 use lookalike_run::call::Reserved;
 
 /// Runs that are held; for a further one, the one that waits longest is forgotten.
@@ -22,8 +23,12 @@ const RUNS: usize = 8;
 const DOCUMENTS: u64 = 2_000_000;
 /// The time that a run waits for its next request.
 const IDLE: Duration = Duration::from_mins(5);
-/// Bytes of memory for a document: in the index, and its place.
+/// Bytes of memory for a hash in the index, for a document of it, and for an id besides its characters.
 const MEMORY_PER_HASH: usize = 160;
+const MEMORY_PER_DOCUMENT: usize = 64;
+const MEMORY_PER_ID: usize = 160;
+/// The documents that a check compares, of all and of one hash, as the writer does.
+pub(super) const COMPARED: usize = 32;
 
 /// The run that a request goes on with.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,13 +39,20 @@ pub struct Run {
     pub from: u64,
 }
 
+/// The sketch of a document, if hashes are compared by distance.
+type Sketch = Option<Arc<[u8]>>;
+
 /// The documents that a run has seen.
 pub(super) struct Seen {
     width: Width,
     shape: Option<SignatureShape>,
     index: Arc<dyn HashIndex>,
-    /// The first document of each hash, and its sketch.
-    firsts: HashMap<Hash, (u64, Option<Vec<u8>>)>,
+    /// The documents of each hash by their places.
+    of_hash: HashMap<Hash, BTreeMap<u64, Sketch>>,
+    /// The documents with an id that the client gave; `None` if they are not compared.
+    of_id: HashMap<DocumentId, Option<(Hash, u64)>>,
+    /// The same ids: stored documents that have them would be replaced.
+    pub(super) ids: Arc<BTreeSet<DocumentId>>,
     /// The place of the next document.
     pub(super) next: u64,
     memory: Reserved,
@@ -50,43 +62,80 @@ impl Seen {
     /// Nothing, for the documents of a collection.
     pub(super) fn new(settings: &CollectionSettings) -> Seen {
         let (width, shape) = (settings.width, settings.signatures);
-        let index = index_for(width, shape);
-        Seen { width, shape, index, firsts: HashMap::new(), next: 0, memory: Reserved::default() }
+        Seen {
+            width,
+            shape,
+            index: index_for(width, shape),
+            of_hash: HashMap::new(),
+            of_id: HashMap::new(),
+            ids: Arc::default(),
+            next: 0,
+            memory: Reserved::default(),
+        }
     }
 
     fn subject<'r>(&self, row: &'r Row) -> Subject<'r> {
         Subject { hash: row.hash, signature: self.shape.and(row.sketch.as_deref()) }
     }
 
-    /// The distance and the place of the nearest document of which it is a duplicate, the first of equally
-    /// near ones.
-    pub(super) fn nearest(&self, row: &Row, rule: DuplicateRule) -> Option<(u32, u64)> {
+    /// The distance and the place of the nearest document with another id of which it is a duplicate, the
+    /// first of equally near ones.
+    pub(super) fn nearest(&self, id: &DocumentId, row: &Row, rule: DuplicateRule) -> Option<(u32, u64)> {
+        let itself = self.of_id.get(id).copied().flatten().map(|(_, place)| place);
         let mut found = Vec::new();
         self.index.within(self.subject(row), rule.reach(row), &mut found);
-        let near = |near: &Neighbour<Hash>| {
-            let (place, sketch) = &self.firsts[&near.hash];
-            rule.similarity(row, near.distance, sketch.as_deref()).map(|_| (near.distance, *place))
+        let documents = |near: &Neighbour<Hash>| {
+            let distance = near.distance;
+            let others = self.of_hash[&near.hash].iter().filter(move |(place, _)| Some(**place) != itself);
+            others.take(COMPARED).map(move |(place, sketch)| (distance, *place, sketch))
         };
-        found.iter().filter_map(near).min()
+        let mut near: Vec<_> = found.iter().flat_map(documents).collect();
+        near.sort_unstable_by_key(|(distance, place, _)| (*distance, *place));
+        let is_duplicate = |(distance, _, sketch): &&(u32, u64, &Sketch)| {
+            rule.similarity(row, *distance, sketch.as_deref()).is_some()
+        };
+        near.iter().take(COMPARED).find(is_duplicate).map(|(distance, place, _)| (*distance, *place))
     }
 
-    /// Adds the document at this place.
-    pub(super) fn add(&mut self, place: u64, row: &Row) -> Result<(), ServiceError> {
-        if self.firsts.contains_key(&row.hash) {
-            return Ok(());
+    /// Puts the next document in the place of an earlier one with its id, if the client gave it one. A
+    /// document without a row is compared with no other.
+    pub(super) fn put(&mut self, id: Option<&DocumentId>, row: Option<&Row>) -> Result<(), ServiceError> {
+        if let Some(id) = id {
+            self.reserve(MEMORY_PER_ID + id.as_str().len())?;
+            Arc::make_mut(&mut self.ids).insert(id.clone());
+            let before = self.of_id.insert(id.clone(), row.map(|row| (row.hash, self.next)));
+            if let Some((hash, place)) = before.flatten() {
+                self.remove(hash, place);
+            }
         }
+        row.map_or(Ok(()), |row| self.add(row))
+    }
+
+    fn add(&mut self, row: &Row) -> Result<(), ServiceError> {
         let signature = self.shape.and(row.sketch.as_deref());
-        let sketch = row.sketch.clone().filter(|_| self.shape.is_none());
-        let bytes = MEMORY_PER_HASH
-            + 2 * signature.map_or(0, <[u8]>::len)
-            + sketch.as_ref().map_or(0, |sketch| size_of::<Vec<u8>>() + sketch.len());
-        self.memory.grow_to(self.memory.bytes() + bytes)?;
-        if let Some(signature) = signature {
+        let own = row.sketch.as_deref().filter(|_| self.shape.is_none());
+        let is_new = !self.of_hash.contains_key(&row.hash);
+        let of_hash = if is_new { MEMORY_PER_HASH + 2 * signature.map_or(0, <[u8]>::len) } else { 0 };
+        self.reserve(of_hash + MEMORY_PER_DOCUMENT + own.map_or(0, <[u8]>::len))?;
+        if let Some(signature) = signature.filter(|_| is_new) {
             self.index.announce(row.hash, signature);
         }
         self.index.insert(row.hash);
-        self.firsts.insert(row.hash, (place, sketch));
+        self.of_hash.entry(row.hash).or_default().insert(self.next, own.map(Arc::from));
         Ok(())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Result<(), ServiceError> {
+        Ok(self.memory.grow_to(self.memory.bytes() + bytes)?)
+    }
+
+    fn remove(&mut self, hash: Hash, place: u64) {
+        let documents = self.of_hash.get_mut(&hash).expect("it was added");
+        documents.remove(&place);
+        if documents.is_empty() {
+            self.of_hash.remove(&hash);
+            self.index.remove(hash);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Filters of documents on the wire.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -60,7 +61,7 @@ pub(super) struct FilterIn {
 impl From<FilterIn> for Filter {
     fn from(filter: FilterIn) -> Filter {
         Filter {
-            exclude: filter.exclude.0.into_iter().map(|id| id.0).collect(),
+            exclude: Arc::new(filter.exclude.0.into_iter().map(|id| id.0).collect()),
             id_prefix: filter.id_prefix,
             is_planned: filter.deletion_planned,
             metadata: filter.metadata,

@@ -81,9 +81,9 @@ impl PreviewParams {
 pub struct PreviewOut {
     /// One result for each element, in order.
     results: Vec<ForeseenOut>,
-    /// Documents that are near no other one. Those whose ids are stored are in no other count than `known`.
+    /// Documents that are near no other one. Those whose ids are known are in no other count than `known`.
     new: u64,
-    /// Documents whose ids are stored; they would replace those.
+    /// Documents whose ids are stored, or come earlier in the run; they would replace those.
     known: u64,
     /// Documents that are near stored ones.
     near_stored: u64,
@@ -104,7 +104,7 @@ struct ForeseenOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash or a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
-    /// Whether a document with its id is stored.
+    /// Whether a document with its id is stored, or is an earlier one of the run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     known: bool,
     /// The nearest stored document, besides its earlier version, that it duplicates.
