@@ -1,4 +1,4 @@
-//! The keyboard alone, every width, and axe-core if it is there.
+//! The keyboard alone, every width, and axe-core if it is there; of pages, and of what a user makes of them.
 
 use fantoccini::key::Key;
 use serde_json::json;
@@ -48,6 +48,82 @@ pub const PAGES: [(&str, &str, &str); 12] = [
     ("import", "import?collection=news", "document.querySelector('.dropzone')"),
     ("keys", "keys", "document.querySelector('.may td')"),
 ];
+
+/// What a user makes of a page: its name, the address, the buttons that are pressed in turn, each as soon as it
+/// is there, and an expression that is true at the end.
+const STATES: [(&str, &str, &[&str], &str); 8] = [
+    (
+        "selected",
+        "documents?collection=news",
+        &["Select all shown"],
+        "document.querySelector('.page:not([hidden]) .selection .danger')?.checkVisibility()",
+    ),
+    (
+        "all selected",
+        "documents?collection=news",
+        &["Select all shown", "Select all of the collection"],
+        "/All of the/.test(document.querySelector('.page:not([hidden]) .selection').innerText)",
+    ),
+    (
+        "planned",
+        "documents?collection=bare&id=copy-2",
+        &["Delete this document"],
+        "document.querySelector('.page:not([hidden]) .notice.warn button')",
+    ),
+    (
+        "marked",
+        "compare?collection=news&a=ferry-en-1&b=ferry-en-2",
+        &["Not a duplicate"],
+        "document.querySelector('.page:not([hidden]) .markable .row button')",
+    ),
+    (
+        "new collection",
+        "collections?collection=news",
+        &["New collection", "More profiles"],
+        "document.querySelectorAll('.page:not([hidden]) .profiles input').length > 6",
+    ),
+    (
+        "no copy",
+        "review?collection=news&id=article-2",
+        &["The chosen one is no copy (N)"],
+        "/is no copy of/.test(document.querySelector('.page:not([hidden])').innerText)",
+    ),
+    (
+        "kept",
+        "review?collection=news",
+        &["Keep one, remove the others (D)"],
+        "/is deleted at|are deleted at/.test(document.querySelector('.page:not([hidden])').innerText)",
+    ),
+    (
+        "undone",
+        "review?collection=news",
+        &["Skip (S)", "Undo (U)"],
+        "/was undone/.test(document.querySelector('.page:not([hidden])').innerText)",
+    ),
+];
+
+impl Browser {
+    /// Opens a page and makes a state of it.
+    async fn make(&self, address: &str, pressed: &[&str], ready: &str) {
+        self.go(address).await;
+        self.click(".corner input[value='en']").await;
+        for words in pressed {
+            self.press(words).await;
+        }
+        self.until(ready).await;
+    }
+
+    /// What axe-core, whose script this is, finds wrong with the page as it is.
+    async fn faults(&self, axe: &str) -> serde_json::Value {
+        self.value(&format!("document.querySelectorAll('{PAGE} details').forEach({OPEN})")).await;
+        // The policy of the page has no exception for it: the driver runs it outside the page's scripts.
+        self.driver.execute(axe, vec![]).await.unwrap();
+        let run = "const done = arguments[arguments.length - 1]; \
+                   axe.run(document, { resultTypes: ['violations'] }).then((found) => \
+                   done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));";
+        self.driver.execute_async(run, vec![]).await.unwrap()
+    }
+}
 
 /// A server with a calibrated collection of made articles.
 pub async fn furnished(data: &std::path::Path) -> Server {
@@ -158,10 +234,10 @@ async fn no_page_is_wider_than_its_window() {
     let data = directory();
     let server = furnished(data.path()).await;
     let Some(browser) = Browser::open(&server).await else { return };
-    for (name, address, ready) in PAGES {
+    let pages = PAGES.map(|(name, address, ready)| (name, address, &[][..], ready));
+    for (name, address, pressed, ready) in pages.into_iter().chain(STATES) {
         browser.size(1280, 900).await;
-        browser.go(address).await;
-        browser.until(ready).await;
+        browser.make(address, pressed, ready).await;
         for language in ["en", "zh"] {
             browser.click(&format!(".corner input[value='{language}']")).await;
             for width in [320, 360, 768, 1024, 1280, 1440, 1920, 2560] {
@@ -180,7 +256,6 @@ async fn no_page_is_wider_than_its_window() {
         browser.size(360, 900).await;
         browser.go("compare").await;
         browser.go(address).await;
-        browser.until(ready).await;
         let link = "document.querySelector('nav a[aria-current]').getBoundingClientRect()";
         let is_seen = format!("{link}.left >= 0 && {link}.right <= 361");
         let place = browser.value(&format!("[{link}.left, {link}.right, innerWidth]")).await;
@@ -198,25 +273,32 @@ async fn axe_finds_nothing_on_any_page_in_either_theme_and_language() {
         return;
     };
     let axe = std::fs::read_to_string(axe).unwrap();
-    let data = directory();
-    let server = furnished(data.path()).await;
-    let Some(browser) = Browser::open(&server).await else { return };
     // A fault of colours is one of a theme, a fault of names one of a language.
     for (scheme, language) in [("light", "en"), ("dark", "zh")] {
+        let data = directory();
+        let server = furnished(data.path()).await;
+        let Some(browser) = Browser::open(&server).await else { return };
         browser.prefer(scheme).await;
-        for (name, address, ready) in PAGES {
-            browser.go(address).await;
+        let pages = PAGES.map(|(name, address, ready)| (name, address, &[][..], ready));
+        for (name, address, pressed, ready) in pages.into_iter().chain(STATES) {
+            browser.make(address, pressed, ready).await;
             browser.click(&format!(".corner input[value='{language}']")).await;
-            browser.until(ready).await;
-            browser.value(&format!("document.querySelectorAll('{PAGE} details').forEach({OPEN})")).await;
-            // The policy of the page has no exception for it: the driver runs it outside the page's scripts.
-            browser.driver.execute(&axe, vec![]).await.unwrap();
-            let run = "const done = arguments[arguments.length - 1]; \
-                       axe.run(document, { resultTypes: ['violations'] }).then((found) => \
-                       done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));";
-            let found = browser.driver.execute_async(run, vec![]).await.unwrap();
-            assert_eq!(found, json!([]), "{name}, {scheme}");
+            assert_eq!(browser.faults(&axe).await, json!([]), "{name}, {scheme}");
         }
+        // A table before and after its import: a copy of a stored text, one that is new, and an invalid row.
+        let table = data.path().join("table.csv");
+        std::fs::write(&table, format!("Nr,Title,Body\n1,a,{FERRY_EN:?}\n2,b,\"a new text\"\n3,c,\n"))
+            .unwrap();
+        browser.make("import?collection=news", &[], "document.querySelector('.dropzone')").await;
+        browser.choose_file(&format!("{PAGE} input[type=file]"), &table).await;
+        browser.shows(PAGE, "Of 3 records").await;
+        browser.click(&format!(".corner input[value='{language}']")).await;
+        assert_eq!(browser.faults(&axe).await, json!([]), "the preview of an import, {scheme}");
+        browser.click(".corner input[value='en']").await;
+        browser.press("Start").await;
+        browser.shows(PAGE, "Done: 3 records").await;
+        browser.click(&format!(".corner input[value='{language}']")).await;
+        assert_eq!(browser.faults(&axe).await, json!([]), "what became of an import, {scheme}");
+        browser.close().await;
     }
-    browser.close().await;
 }
