@@ -207,8 +207,8 @@ function verdict(compared) {
       "div",
       { class: "row" },
       h("span", {
-        class: compared.match ? "badge good" : "badge bad",
-        t: compared.match ? "verdict.match" : "verdict.nomatch",
+        class: { duplicates: "badge good", unlike: "badge bad" }[compared.relation] ?? "badge warn",
+        t: `verdict.${compared.relation}`,
       }),
       h("p", { class: "lead", t: [sentence, facts] }),
     ),

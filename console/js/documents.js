@@ -258,18 +258,19 @@ function selectionBar(list, { filter, remove, keep, failed }) {
   ];
   const row = h(
     "div",
-    { class: "row selection" },
-    all,
-    whole,
-    summary,
-    clear,
-    h("span", { class: "grow" }),
-    choice("save.form", forms, form, (value) => {
-      form = value;
-    }),
-    saving,
-    keeping,
-    removing,
+    { class: "selection" },
+    h("div", { class: "row" }, summary, all, whole, clear),
+    h(
+      "div",
+      { class: "row" },
+      choice("save.form", forms, form, (value) => {
+        form = value;
+      }),
+      saving,
+      h("span", { class: "grow" }),
+      keeping,
+      removing,
+    ),
   );
   const isAny = () => list.isWhole() || list.selected.size > 0;
 
@@ -297,7 +298,8 @@ function selectionBar(list, { filter, remove, keep, failed }) {
       say(summary, list.isWhole() ? every : isAny() ? ["documents.selected", { n }] : null);
       saving.disabled = count === 0;
       say(saving, isAny() ? "documents.save" : "documents.export");
-      [removing, keeping].forEach((one) => show(one, isAny()));
+      show(removing, isAny());
+      show(keeping, list.isWhole() || [...list.selected.values()].some((row) => row.deletion_at));
       const planned = list.isWhole() ? filter()?.deletion_planned : undefined;
       const mayWrite = !refusal("write", chosenName());
       removing.disabled = !mayWrite || planned === true;

@@ -120,6 +120,7 @@ def dedupe_files(
     k: int | None = None,
     threshold: float | None = None,
     check: float | None = None,
+    contained_in: float | None = None,
     weights: _Path | None = None,
     save_weights: _Path | None = None,
     format: str | None = None,

@@ -85,6 +85,7 @@ def dedupe(
     k: int | None = ...,
     threshold: float | None = ...,
     check: float | None = ...,
+    contained_in: float | None = ...,
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
@@ -105,6 +106,7 @@ def dedupe(
     k: int | None = ...,
     threshold: float | None = ...,
     check: float | None = ...,
+    contained_in: float | None = ...,
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
@@ -125,6 +127,7 @@ def dedupe(
     k: int | None = ...,
     threshold: float | None = ...,
     check: float | None = ...,
+    contained_in: float | None = ...,
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
@@ -145,6 +148,7 @@ def dedupe(
     k: int | None = ...,
     threshold: float | None = ...,
     check: float | None = ...,
+    contained_in: float | None = ...,
     weights: str | PathLike[str] | None = ...,
     clusters: Literal["greedy", "linked"] = ...,
     contained: bool = ...,
@@ -164,6 +168,7 @@ def dedupe(
     k: int | None = None,
     threshold: float | None = None,
     check: float | None = None,
+    contained_in: float | None = None,
     weights: str | PathLike[str] | None = None,
     clusters: Literal["greedy", "linked"] = "greedy",
     contained: bool = True,
@@ -185,6 +190,8 @@ def dedupe(
     - `k` is the largest distance of near texts, in bits or in cells of signatures; for profiles with
       signatures, `threshold` is instead their least similarity, 0 to 1. By default that of the profile.
     - `check` is a second condition: the least similarity of their pairs of words, 0 to 1.
+    - `contained_in` also drops texts of which this share, 0 to 1, stands in a longer kept text, if it is a
+      quarter of that one or more; with `keep="longest"`.
     - `weights` of features, for profiles of minima: "learned" from the texts, "none", or a file of
       `save_weights`. By default they are learned if at least 100 different texts teach them.
     - `clusters`: "greedy" (each dropped text is near the kept one) or "linked" (a chain of near texts is one
@@ -227,6 +234,7 @@ def dedupe(
             k=k,
             threshold=threshold,
             check=check,
+            contained_in=contained_in,
             weights=None if weights is None else fspath(weights),
             clusters=clusters,
             contained=contained,

@@ -309,6 +309,7 @@ def decide(
     k: int | None,
     threshold: float | None,
     check: float | None,
+    contained_in: float | None,
     weights: str | None,
     clusters: str,
     contained: bool,

@@ -103,8 +103,8 @@ impl Learned {
 /// of the keep rule.
 #[pyfunction]
 #[pyo3(signature = (
-    columns, values, *, argument, keep, profile, k, threshold, check, weights, clusters, contained,
-    min_quality, threads, progress
+    columns, values, *, argument, keep, profile, k, threshold, check, contained_in, weights, clusters,
+    contained, min_quality, threads, progress
 ))]
 #[allow(clippy::too_many_arguments, reason = "each is an argument of lookalike.dedupe")]
 pub(crate) fn decide(
@@ -117,6 +117,7 @@ pub(crate) fn decide(
     k: Option<u32>,
     threshold: Option<f64>,
     check: Option<f64>,
+    contained_in: Option<f64>,
     weights: Option<&str>,
     clusters: &str,
     contained: bool,
@@ -129,12 +130,17 @@ pub(crate) fn decide(
         profile: self::profile(profile)?,
         radius: radius(k, threshold)?,
         check,
+        contained_in,
         weights: table(weights)?,
         groups: groups(clusters)?,
         is_central: rule == Keep::Central,
         is_contained_told: contained,
         threads: self::threads(threads)?,
     };
+    if contained_in.is_some() && rule != Keep::By(KeepRule::Longest) {
+        let why = "it needs keep=\"longest\": otherwise a longer text could be dropped for a part of it";
+        return Err(wrong("contained_in", why));
+    }
     if options.profile.takes_images() {
         let refused = [("check", check.is_some()), ("weights", weights.is_some())];
         if let Some((name, _)) = refused.iter().find(|(_, is_given)| *is_given) {
@@ -247,6 +253,7 @@ fn read(path: &str) -> PyResult<Arc<Frequencies>> {
 pub(crate) fn refused(error: &DedupeError) -> PyErr {
     let argument = match error {
         DedupeError::Radius(RadiusError::TooFar { .. }) => "k",
+        DedupeError::Radius(RadiusError::FindsNoParts { .. }) | DedupeError::PartsOfGroups => "contained_in",
         DedupeError::Radius(_) => "threshold",
         DedupeError::TakesNoTexts(_) => "profile",
         DedupeError::Check => "check",

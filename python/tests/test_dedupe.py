@@ -20,6 +20,7 @@ PROFILES = [
     ("minhash-copies", []),
     ("minhash-copies", ["--weights", "none", "--threshold", "0.7"]),
     ("minhash-copies", ["--keep", "longest"]),
+    ("minhash-copies", ["--keep", "longest", "--contained-in", "0.6"]),
     ("minhash-copies", ["--keep", "max:votes", "--check", "0.3"]),
     ("minhash-copies", ["--keep", "central"]),
     ("copies-64", []),
@@ -48,9 +49,9 @@ def rows_of(texts: list[str]) -> list[dict]:
 
 
 def options_of(arguments: list[str]) -> dict:
-    numbers = {"threshold": float, "check": float, "k": int}
-    pairs = zip(arguments[::2], arguments[1::2], strict=True)
-    return {name.strip("-"): numbers.get(name.strip("-"), str)(value) for name, value in pairs}
+    numbers = {"threshold": float, "check": float, "contained_in": float, "k": int}
+    names = [name.strip("-").replace("-", "_") for name in arguments[::2]]
+    return {name: numbers.get(name, str)(value) for name, value in zip(names, arguments[1::2], strict=True)}
 
 
 @pytest.mark.parametrize(
@@ -236,6 +237,8 @@ def test_errors_name_the_argument_and_the_way_out(some):
             "threshold: copies-64@1 makes hashes",
         ),
         (["a"], {"check": -1.0}, ValueError, "check: .*0 to 1"),
+        (["a"], {"contained_in": 0.8}, ValueError, 'contained_in: it needs keep="longest"'),
+        (["a"], {"contained_in": 0.8, "keep": "longest", "k": 9}, ValueError, "contained_in: parts of texts"),
         (["a"], {"weights": "learned"}, ValueError, "weights: 1 different texts .* at least 100"),
         (["a"], {"weights": "learned", "profile": "copies-64"}, ValueError, "weights: .*takes no weights"),
         (["a"], {"weights": "no such file"}, OSError, "weights: no such file"),

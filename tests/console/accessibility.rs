@@ -61,7 +61,7 @@ const STATES: [(&str, &str, &[&str], &str); 8] = [
     (
         "all selected",
         "documents?collection=news",
-        &["Select all shown", "Select all of the collection"],
+        &["Select all shown", "All of the collection"],
         "/All of the/.test(document.querySelector('.page:not([hidden]) .selection').innerText)",
     ),
     (

@@ -76,16 +76,16 @@ async fn documents_are_found_read_deleted_kept_and_exported() {
     assert!(saved.starts_with("\u{feff}id,written_at") || saved.starts_with("id,written_at"), "{saved}");
     assert!(saved.contains("article-1,") && saved.lines().count() == 2, "{saved}");
     // What is shown is selected, then all that the filter admits: exported, deleted, and kept again.
-    browser.press("Clear the selection").await;
+    browser.press("Select none").await;
     browser.press("Select all shown").await;
     browser.shows(&format!("{PAGE} .selection"), "200 selected").await;
-    browser.press("Select all of the collection").await;
+    browser.press("All of the collection").await;
     browser.shows(&format!("{PAGE} .selection"), "All of the collection are selected").await;
     browser.fill(&format!("{PAGE} .filters input"), "article-").await;
     browser.press("Search").await;
     browser.shows(&format!("{PAGE} .selection"), "Export all").await;
     browser.press("Select all shown").await;
-    browser.press("Select all that match the filter").await;
+    browser.press("All that match the filter").await;
     browser.shows(&format!("{PAGE} .selection"), "All that match the filter are selected").await;
     browser.value("(window.saved = null, 1)").await;
     browser.press("Export").await;

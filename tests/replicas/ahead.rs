@@ -9,8 +9,9 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::divergence::until_ready_is;
+use super::moto::Moto;
 use super::server::{Ended, Server, directory, lines, serve};
-use super::servers::{Replicas, copy, documents, eventually};
+use super::servers::{Replicas, bucket, copy, documents, eventually};
 
 const LOCAL: (&str, &str) = ("LOOKALIKE_SHARED_LOG__ACKNOWLEDGE", "local");
 const STORED: (&str, &str) = (LOCAL.0, "stored");
@@ -115,6 +116,40 @@ async fn what_is_acknowledged_survives_kills_and_outages_and_the_log_has_a_prefi
     add(&stored, 220..230).await;
     let second = replicas.try_start(1, directory().path(), &[STORED]).await.unwrap();
     assert_eq!(ids(&second).await, first(230));
+}
+
+/// What a rule leaves out depends on all writes before it, so the log must have them in the same order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sets_with_a_rule_reach_a_bucket_that_stops() {
+    let Some(moto) = Moto::start_in_order() else { return };
+    let variables = bucket(&moto);
+    let mut variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    variables.push(LOCAL);
+    let mut replicas = Replicas::start_with(1, &variables).await;
+    let mut created = 0;
+    for round in 0..6_u64 {
+        let server = replicas.server(0);
+        if round % 2 == 1 {
+            moto.pause();
+        }
+        let part = lines(round * 1_500..(round + 2) * 1_500);
+        let (_, summary) =
+            server.stream(&format!("/documents?on_duplicate=skip&k={}", 1 + round % 3), part).await;
+        assert!(summary["duplicates"].as_u64() > Some(100), "{summary}");
+        created += summary["created"].as_u64().unwrap();
+        if round % 2 == 1 {
+            assert_ne!(unsent(server).await["entries"], 0);
+            replicas.kill(0);
+            moto.resume();
+            replicas.restart(0).await;
+        }
+    }
+    until_all_is_sent(replicas.server(0)).await;
+    let export = eventually(replicas.server(0), "/export").await;
+    assert_eq!(documents(&export).len() as u64, created);
+    replicas.stop(0);
+    let from_log = replicas.try_start(1, directory().path(), &[STORED]).await.unwrap();
+    assert_eq!(documents(&eventually(&from_log, "/export").await), documents(&export));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,11 @@
-//! Replicas: the shared log, and servers of the release binary that follow it, on a folder and a server of
-//! S3.
+//! Replicas: the shared log, and servers of the release binary that follow it, on a folder, a server of S3 and
+//! one of Azure.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod ahead;
 mod appends;
 mod as_one;
+mod azurite;
 mod cut_off;
 mod divergence;
 mod haproxy;

@@ -6,6 +6,7 @@ use std::{fs, thread};
 use reqwest::StatusCode;
 use serde_json::json;
 
+use super::azurite::Azurite;
 use super::divergence::expect_agreement;
 use super::moto::Moto;
 use super::server::{command, lines};
@@ -53,6 +54,12 @@ async fn servers_share_a_bucket() {
     let Some(moto) = Moto::start_in_order() else { return };
     expect_one_set_of_data(Replicas::on_bucket(3, &moto).await).await;
     assert!(moto.get("news/log/0000000000000000/0001").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn servers_share_a_container_of_azure() {
+    let Some(azurite) = Azurite::start() else { return };
+    expect_one_set_of_data(Replicas::in_cloud(3, &azurite.variables()).await).await;
 }
 
 /// The server of the tests enforces the condition on which all depends.

@@ -69,7 +69,11 @@ impl Replicas {
 
     /// Starts servers on a bucket.
     pub async fn on_bucket(servers: usize, moto: &Moto) -> Replicas {
-        let variables = bucket(moto);
+        Replicas::in_cloud(servers, &bucket(moto)).await
+    }
+
+    /// Starts servers on the log of which the variables say where it is.
+    pub async fn in_cloud(servers: usize, variables: &[(&'static str, String)]) -> Replicas {
         let variables: Vec<_> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         Replicas::start_with(servers, &variables).await
     }

@@ -219,3 +219,54 @@ fn what_cannot_be_compared_is_refused_before_the_work() {
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
     }
 }
+
+#[test]
+fn parts_of_longer_texts_are_dropped_if_they_are_asked_for_and_say_their_share() {
+    let (folder, mut all) = (directory(), documents());
+    let whole = all.len();
+    for number in 0..whole {
+        let words: Vec<&str> = all[number]["text"].as_str().unwrap().split_inclusive(' ').collect();
+        let part = words[words.len() / 3..words.len() * 4 / 5].concat();
+        all.push(json!({"id": format!("p{number}"), "text": part}));
+    }
+    write(folder.path(), "a.jsonl", &all);
+    let profile = Profile::named("minhash-copies").unwrap();
+    let run = |more: &[&str]| {
+        let own = ["a.jsonl", "-o", "out", "--force", "--keep", "longest", "--weights", "none"];
+        let told = done(folder.path(), &[&own[..], &["--duplicates", "d.jsonl"], more].concat());
+        (told, json_lines(&folder.path().join("d.jsonl")))
+    };
+    let limit = ["--threshold", "0.6"];
+    let (_, without) = run(&limit);
+    assert!(without.iter().all(|line| line.get("contained_in").is_none()));
+    let asked = [&limit[..], &["--contained-in", "0.8"]].concat();
+    let (told, dropped) = run(&asked);
+    let parts: Vec<&Value> = dropped.iter().filter(|line| line.get("contained_in").is_some()).collect();
+    assert!(parts.len() > 50 && dropped.len() > without.len(), "{} of {}", parts.len(), dropped.len());
+    assert!(told.contains(&format!("of these: {} dropped as parts of longer texts", parts.len())), "{told}");
+    let set = |name: &Value| FeatureSet::of(profile, None, text(&all, name));
+    for line in &dropped {
+        let overlap = set(line).overlap(&set(&line["replaced_by"]));
+        if overlap.similarity >= 0.6 {
+            assert!(line.get("contained_in").is_none(), "{line}");
+        } else {
+            assert!(overlap.contained_in >= 0.8 && is_near(&line["contained_in"], overlap.contained_in));
+        }
+    }
+    for more in [["--memory", "3MiB"], ["--threads", "3"]] {
+        assert_eq!(run(&[&asked[..], &more].concat()).1, dropped, "{more:?}");
+    }
+    for (more, why) in [
+        (&[][..], "needs --keep longest"),
+        (&["--keep", "longest", "--clusters", "linked"], "no --clusters linked"),
+        (&["--keep", "longest", "--profile", "copies-64"], "needs a profile of minima"),
+        (&["--keep", "longest", "--contained-in", "8"], "--contained-in is a similarity from 0 to 1"),
+    ] {
+        let own = ["a.jsonl", "-o", "out2", "--contained-in", "0.8"];
+        let own = if more.contains(&"--contained-in") { &own[..3] } else { &own };
+        let output = dedupe(folder.path(), &[own, more].concat());
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && stderr.contains(why), "{stderr}");
+        assert!(!folder.path().join("out2").exists());
+    }
+}

@@ -39,7 +39,7 @@ pub struct Hashed {
 pub fn dedupe_hashes(all: &[Hashed], keys: &[u64], options: &Options) -> Result<Deduped, DedupeError> {
     assert!(keys.is_empty() || keys.len() == all.len(), "there is a key for each document");
     let count = u32::try_from(all.len()).map_err(|_| DedupeError::TooMany(all.len()))?;
-    let k = options.radius.of(options.profile, false)?;
+    let k = options.radius.reach(options.profile, false, options.contained_in)?;
     let plan = Plan {
         all: count,
         always: 0,

@@ -58,13 +58,18 @@ impl Kernel {
     /// # Errors
     /// If the options do not suit each other.
     pub fn new(options: &Options, weights: Option<Arc<Frequencies>>) -> Result<Kernel, DedupeError> {
-        let Options { profile, radius, check, groups, is_central, .. } = *options;
+        let Options { profile, radius, check, contained_in, groups, is_central, .. } = *options;
         check_takes_texts(profile).map_err(DedupeError::TakesNoTexts)?;
         if check.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
             return Err(DedupeError::Check);
         }
-        let k = radius.of(profile, weights.is_some())?;
+        let is_greedy = groups == Groups::Greedy && !is_central;
+        if contained_in.is_some() && !is_greedy {
+            return Err(DedupeError::PartsOfGroups);
+        }
+        let k = radius.reach(profile, weights.is_some(), contained_in)?;
         let exact = Exact::of(profile, radius, weights.is_some());
+        let exact = exact.map(|exact| exact.or_contained_in(contained_in));
         Ok(Kernel { profile, k, check, weights, groups, is_central, exact })
     }
 
@@ -103,7 +108,8 @@ impl Kernel {
     /// No documents, which are near as the options say; `text` is that of a number.
     pub fn documents<'a>(&self, text: impl Fn(u32) -> &'a str + Send + Sync + 'a) -> Documents<'a> {
         let judge = |exact: Exact| {
-            exact.judge(self.profile, self.weights.clone(), move |number| Some(Cow::Borrowed(text(number))))
+            let text = move |number| Some(Cow::Borrowed(text(number)));
+            exact.comparison(self.profile, self.weights.clone(), text).judge()
         };
         self.estimated().with_judge(self.exact.map(judge))
     }

@@ -38,7 +38,7 @@ mod radius;
 mod texts;
 
 pub use decide::{Groups, Plan, decide};
-pub use exact::Exact;
+pub use exact::{Comparison, Exact};
 pub use hashed::{Hashed, dedupe_hashes};
 pub use keep::Keep;
 pub use kernel::Kernel;

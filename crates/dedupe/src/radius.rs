@@ -2,6 +2,10 @@
 
 use lookalike_text::fingerprint::Profile;
 
+/// The similarity of a text and a part of it from which on the part is looked for: it has a quarter of the
+/// text.
+const PART: f64 = 0.25;
+
 /// The largest distance of near-duplicates, as a user gives it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Radius {
@@ -24,6 +28,12 @@ pub enum RadiusError {
     /// A similarity, and the profile makes hashes.
     #[error("{profile} makes hashes, which have a distance and no similarity: give a distance")]
     MakesHashes {
+        /// The profile.
+        profile: String,
+    },
+    /// Parts of texts, and the profile or the radius has nothing that would find them.
+    #[error("parts of texts need a profile of minima, such as minhash-copies, and no distance; {profile}")]
+    FindsNoParts {
         /// The profile.
         profile: String,
     },
@@ -64,6 +74,29 @@ impl Radius {
             (Radius::Similarity(_), None) => Err(RadiusError::MakesHashes { profile: name() }),
         }
     }
+
+    /// The distance within which texts are compared, if texts are also near of which one stands in the other
+    /// one to this share. A part of less than a quarter is not looked for.
+    ///
+    /// # Errors
+    /// As [`Radius::of`], and if this profile or radius finds no parts.
+    pub fn reach(
+        self,
+        profile: &Profile,
+        is_weighted: bool,
+        contained_in: Option<f64>,
+    ) -> Result<u32, RadiusError> {
+        let k = self.of(profile, is_weighted)?;
+        let Some(share) = contained_in else { return Ok(k) };
+        let shape = profile.signatures().filter(|shape| !shape.is_set && profile.alignment().is_none());
+        match (self, shape) {
+            _ if !(0.0..=1.0).contains(&share) => Err(RadiusError::NoSimilarity),
+            (Radius::Distance(_), _) | (_, None) => {
+                Err(RadiusError::FindsNoParts { profile: profile.id().to_string() })
+            }
+            (_, Some(shape)) => Ok(k.max(shape.distance_for(PART))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -86,5 +119,20 @@ mod tests {
             of(cells, Radius::Similarity(f64::NAN)).is_err() && of(cells, Radius::Similarity(1.1)).is_err()
         );
         assert_eq!(of(cells, Radius::Similarity(1.0)), Ok(0));
+        let reach = |name: &str, radius: Radius, share: f64| {
+            radius.reach(Profile::named(name).unwrap(), false, Some(share)).ok()
+        };
+        assert!(reach(cells, Radius::Similarity(0.5), 0.8) > of(cells, Radius::Similarity(0.5)).ok());
+        assert_eq!(reach(cells, Radius::Similarity(0.1), 0.8), of(cells, Radius::Similarity(0.1)).ok());
+        let refused = [
+            (cells, Radius::Distance(9), 0.8),
+            (cells, Radius::OfProfile, 1.1),
+            (hashes, Radius::OfProfile, 0.8),
+            ("noisy", Radius::OfProfile, 0.8),
+            ("longest-sentences", Radius::OfProfile, 0.8),
+        ];
+        for (name, radius, share) in refused {
+            assert_eq!(reach(name, radius, share), None, "{name} {radius:?} {share}");
+        }
     }
 }

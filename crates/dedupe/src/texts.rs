@@ -27,6 +27,9 @@ pub struct Options {
     pub radius: Radius,
     /// A second condition: the least similarity of the pairs of words of two texts, 0 to 1.
     pub check: Option<f64>,
+    /// Texts are also near if the one with fewer characters stands in the other one to this share of its
+    /// features, 0 to 1. The order must put longer texts first, or parts are kept; groups must be greedy.
+    pub contained_in: Option<f64>,
     /// The weights of features.
     pub weights: Weights,
     /// What a group is.
@@ -50,6 +53,7 @@ impl Default for Options {
             profile: Profile::named("minhash-copies").expect("it is among the built-in profiles"),
             radius: Radius::OfProfile,
             check: None,
+            contained_in: None,
             weights: Weights::IfTaught,
             groups: Groups::Greedy,
             is_central: false,
@@ -121,6 +125,9 @@ pub enum DedupeError {
     /// The check is not a similarity.
     #[error("the similarity of the check is a number from 0 to 1")]
     Check,
+    /// Parts of texts are to be dropped, and a group is not all that is near its kept text.
+    #[error("contained_in needs greedy clusters: in a chain of texts none need stand in the kept one")]
+    PartsOfGroups,
     /// Weights are wanted of a profile that takes none.
     #[error("{profile} takes no weights; a profile of minima does, such as minhash-copies")]
     TakesNoWeights {

@@ -41,6 +41,9 @@ pub(super) struct DroppedLine<'a> {
     /// The estimated Jaccard similarity, if the profile makes signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) similarity: Option<f64>,
+    /// The share of its features that the document that replaces it has, if it was dropped for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) contained_in: Option<f64>,
     pub(super) exact: bool,
 }
 

@@ -116,6 +116,10 @@ pub(super) struct DedupeArguments {
     /// estimated from 128 bytes per document
     #[arg(long, value_name = "SIMILARITY")]
     check: Option<f64>,
+    /// Also drop texts that stand in a longer one to this share of their features, 0 to 1, if they have a
+    /// quarter of it. Needs --keep longest
+    #[arg(long, conflicts_with_all = ["k", "hash_field", "against"], value_name = "SHARE")]
+    contained_in: Option<f64>,
     /// File for the weights, so that runs over other parts of a corpus use the same ones
     #[arg(long, value_name = "FILE")]
     save_weights: Option<PathBuf>,
@@ -229,7 +233,15 @@ fn start(mut arguments: DedupeArguments, shards: Option<&Shards>) -> Result<(), 
     }
     let profile = profile(arguments.read.profiles.as_deref(), &arguments.read.profile)?;
     let radius = radius(arguments)?;
-    distance(radius, profile, false)?;
+    distance(arguments, radius, profile, false)?;
+    if arguments.contained_in.is_some()
+        && (arguments.keep != Keep::By(KeepRule::Longest) || arguments.clusters == Clusters::Linked)
+    {
+        return Err(Failure::new(
+            "--contained-in needs --keep longest and no --clusters linked: otherwise a longer text could be \
+             dropped for a part of it",
+        ));
+    }
     if arguments.hash_field.is_some() && profile.signatures().is_some() {
         return Err(Failure::new(format!(
             "{} makes signatures, which --hash-field cannot give: name a profile of hashes, such as \
@@ -356,7 +368,11 @@ fn threads(arguments: &DedupeArguments) -> usize {
 
 /// The radius that the options name.
 fn radius(arguments: &DedupeArguments) -> Result<Radius, Failure> {
-    let shares = [("--threshold", arguments.threshold), ("--check", arguments.check)];
+    let shares = [
+        ("--threshold", arguments.threshold),
+        ("--check", arguments.check),
+        ("--contained-in", arguments.contained_in),
+    ];
     if let Some((name, _)) = shares.iter().find(|(_, share)| share.is_some_and(|s| !(0.0..=1.0).contains(&s)))
     {
         return Err(Failure::new(format!("{name} is a similarity from 0 to 1")));
@@ -366,12 +382,20 @@ fn radius(arguments: &DedupeArguments) -> Result<Radius, Failure> {
 }
 
 /// The largest distance of near-duplicates.
-fn distance(radius: Radius, profile: &Profile, is_weighted: bool) -> Result<u32, Failure> {
-    radius.of(profile, is_weighted).map_err(|error| {
+fn distance(
+    arguments: &DedupeArguments,
+    radius: Radius,
+    profile: &Profile,
+    is_weighted: bool,
+) -> Result<u32, Failure> {
+    radius.reach(profile, is_weighted, arguments.contained_in).map_err(|error| {
         Failure::new(match error {
             RadiusError::NoSimilarity => "--threshold is a similarity from 0 to 1".to_owned(),
             RadiusError::MakesHashes { profile } => {
                 format!("{profile} makes hashes: give --k instead of --threshold")
+            }
+            RadiusError::FindsNoParts { profile } => {
+                format!("--contained-in needs a profile of minima, such as minhash-copies; this is {profile}")
             }
             RadiusError::TooFar { profile, most } => format!("--k is at most {most} for {profile}"),
         })

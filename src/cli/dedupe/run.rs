@@ -48,7 +48,7 @@ use super::{Clusters, DedupeArguments, distance, threads, weights};
 pub(super) use decide::{fixed_bytes, memory};
 use invalid::{SHOWN, refusal, show_invalid};
 use lookalike_corpus::{Decision, Decisions, Documents, Kept, Named};
-use lookalike_dedupe::{Exact, Keep, Radius, second_check};
+use lookalike_dedupe::{Comparison, Exact, Keep, Radius, second_check};
 use lookalike_run::machine;
 use lookalike_wording::counted;
 
@@ -150,6 +150,8 @@ struct Run<'a> {
     memory: u64,
     /// What was decided when it was read.
     streamed: Streamed,
+    /// What says of dropped texts whether they are parts of others, with `--contained-in`.
+    parts: Option<Comparison<'a>>,
     /// The prints of the documents of `--against`, which have the first numbers.
     against_prints: Prints,
     /// Those of indexes among them, which have no texts.
@@ -187,15 +189,17 @@ impl<'a> Run<'a> {
         };
         let prints = prints(arguments, inputs, maker, folder)?;
         let check = arguments.check.map(second_check);
-        let k = distance(radius, maker.profile, maker.weights.is_some())?;
+        let k = distance(arguments, radius, maker.profile, maker.weights.is_some())?;
         let exact = Exact::of(maker.profile, radius, maker.weights.is_some());
         let texts = || Texts::create(&folder.work("texts"), maker.clone()).map(Arc::new);
         let texts = maker.gives_texts.then(texts).transpose()?;
-        let judge = exact.zip(texts.clone()).map(|(exact, texts)| {
-            exact.judge(maker.profile, maker.weights.clone(), move |number| texts.get(number).map(Cow::Owned))
+        let comparison = exact.zip(texts.clone()).map(|(exact, texts)| {
+            let text = move |number| texts.get(number).map(Cow::Owned);
+            let exact = exact.or_contained_in(arguments.contained_in);
+            exact.comparison(maker.profile, maker.weights.clone(), text)
         });
         let documents = Documents::new(maker.profile.width(), maker.profile.signatures(), k, check);
-        let documents = documents.with_judge(judge);
+        let documents = documents.with_judge(comparison.as_ref().map(Comparison::judge));
         Ok(Run {
             arguments,
             inputs,
@@ -211,6 +215,7 @@ impl<'a> Run<'a> {
             memory: memory(arguments),
             streamed: Streamed::default(),
             documents,
+            parts: comparison.filter(|_| arguments.contained_in.is_some()),
             texts,
             against_prints: Prints::open(&folder.work("against-prints"), maker.sizes, false)?,
             of_indexes: 0..0,
@@ -365,6 +370,11 @@ impl<'a> Run<'a> {
                 let digest = digest.map_or_else(|| self.digest(number), Ok)?;
                 let is_exact = distance == 0 && digest == self.digest(by)?;
                 self.summary.dropped(by, distance, is_exact);
+                let contained_in =
+                    self.parts.as_ref().and_then(|parts| parts.contained_in(number, by, distance));
+                if contained_in.is_some() {
+                    *self.summary.also.entry("dropped as parts of longer texts").or_default() += 1;
+                }
                 if let Some(pairs) = &mut self.pairs {
                     pairs.push(Pair { own: number, by, distance, is_exact })?;
                 }
@@ -377,7 +387,8 @@ impl<'a> Run<'a> {
                 let (own, replaced_by) = (self.shown(number)?, self.shown(by)?);
                 let similarity = self.maker.profile.signatures().map(|shape| shape.similarity(distance));
                 let page = print_of(&self.against_prints, &self.prints, number)?.remarks.page();
-                let line = DroppedLine { own, page, replaced_by, distance, similarity, exact: is_exact };
+                let exact = is_exact;
+                let line = DroppedLine { own, page, replaced_by, distance, similarity, contained_in, exact };
                 self.dropped.as_mut().map_or(Ok(()), |file| file.write(&line))
             }
         }

@@ -12,7 +12,7 @@ use super::values::{Id, SignatureHex, StatusOut};
 use crate::error::Problem;
 use lookalike_service::{
     AskedSide, By, Change, Compared, ComparedPassages, Comparison, DifferingFeature, FeatureComparison,
-    Limits, SharedPassage, Side,
+    Limits, Relation, SharedPassage, Side,
 };
 
 /// Maximum number of characters of an equal part or passage. Of a longer one, the middle is omitted.
@@ -91,6 +91,8 @@ pub struct ComparisonOut {
     /// Whether they lie within k.
     #[serde(rename = "match")]
     is_match: bool,
+    /// What they are to each other. Parts are found only if both texts are available.
+    relation: RelationOut,
     /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
     /// What was compared: of a document by `id`, what the collection stores.
@@ -127,6 +129,32 @@ pub struct ComparisonOut {
     /// How much of each text is in the other one, if both texts are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     containment: Option<ContainmentOut>,
+}
+
+/// What two sides are to each other.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Relation)]
+enum RelationOut {
+    /// They lie within k.
+    Duplicates,
+    /// They do not, and .8 of the letters of `a`, or more, are in `b`.
+    AInB,
+    /// They do not, and .8 of the letters of `b`, or more, are in `a`.
+    BInA,
+    /// None of these.
+    Unlike,
+}
+
+impl From<Relation> for RelationOut {
+    fn from(relation: Relation) -> RelationOut {
+        match relation {
+            Relation::Duplicates => RelationOut::Duplicates,
+            Relation::AInB => RelationOut::AInB,
+            Relation::BInA => RelationOut::BInA,
+            Relation::Unlike => RelationOut::Unlike,
+        }
+    }
 }
 
 /// What was compared.
@@ -317,7 +345,7 @@ impl ComparisonOut {
     /// The comparison on the wire. `is_whole` tells whether equal parts are whole.
     pub fn new(compared: Comparison, is_whole: bool, form: Option<HashFormat>) -> ComparisonOut {
         let change = |change| ChangeOut::new(change, is_whole);
-        let is_match = compared.matches();
+        let (is_match, relation) = (compared.matches(), compared.relation().into());
         let bits = match &compared.features {
             Some(features) => features
                 .flips
@@ -340,6 +368,7 @@ impl ComparisonOut {
             summary: compared.summary,
             compared: compared.compared.into(),
             is_match,
+            relation,
             distance: compared.hashes.distance,
             similarity: compared.similarity,
             cosine: compared.cosine,
