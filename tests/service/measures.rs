@@ -94,3 +94,31 @@ async fn equal_texts_are_equal_by_every_measure_and_no_word_vanishes() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_part_of_a_text_is_told_apart_from_a_duplicate() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let english = "The harbour ferry runs every ten minutes in summer and has room for bicycles. ";
+    let tail = "Tickets are sold at the landing and on board; children travel free with their parents, dogs \
+                need a lead, and the last boat leaves the island half an hour after sunset on every day. The \
+                kiosk at the pier sells coffee, newspapers and maps of the paths along the northern shore.";
+    let chinese = "海港渡轮夏季每十分钟一班，并且可以携带自行车上船，不需要另外购票。";
+    let rest = "船票在码头和船上出售；儿童随父母免费乘坐，狗必须拴绳，末班船在日落后半小时离岛。\
+                码头的小卖部出售咖啡、报纸和北岸步道的地图，周末还提供早餐和午餐，欢迎各位游客光临。";
+    let relation = async |a: &str, b: &str| {
+        let (_, compared) = server.post("/compare", json!({"a": {"text": a}, "b": {"text": b}})).await;
+        compared["relation"].clone()
+    };
+    for (part, rest) in [(english, tail), (chinese, rest)] {
+        let whole = format!("{part}{rest}");
+        assert_eq!(relation(part, &whole).await, "a_in_b", "{part}");
+        assert_eq!(relation(&whole, part).await, "b_in_a", "{part}");
+        assert_eq!(relation(part, rest).await, "unlike", "{part}");
+        assert_eq!(relation(&whole, &format!("{whole} ")).await, "duplicates", "{part}");
+    }
+    // Hashes have no parts.
+    let sides = json!({"a": {"hash": "0".repeat(32)}, "b": {"hash": "f".repeat(32)}});
+    let (_, hashes) = server.post("/compare", sides).await;
+    assert_eq!(hashes["relation"], "unlike", "{hashes}");
+}

@@ -111,7 +111,7 @@ impl Compared {
 
 /// What two sides are to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub enum TextRelation {
     /// They lie within k.
     Duplicates,
     /// They do not, and four fifths of the letters of the first text, or more, are in the second one.
@@ -129,13 +129,13 @@ impl Comparison {
     }
 
     /// What they are to each other. If each text stands in the other one, the one of which more does is named.
-    pub fn relation(&self) -> Relation {
+    pub fn relation(&self) -> TextRelation {
         let shares = self.containment.as_ref().map(|both| (both.found.a_in_b, both.found.b_in_a));
         match shares {
-            _ if self.matches() => Relation::Duplicates,
-            Some((a_in_b, b_in_a)) if a_in_b >= PART && a_in_b >= b_in_a => Relation::AInB,
-            Some((_, b_in_a)) if b_in_a >= PART => Relation::BInA,
-            _ => Relation::Unlike,
+            _ if self.matches() => TextRelation::Duplicates,
+            Some((a_in_b, b_in_a)) if a_in_b >= PART && a_in_b >= b_in_a => TextRelation::AInB,
+            Some((_, b_in_a)) if b_in_a >= PART => TextRelation::BInA,
+            _ => TextRelation::Unlike,
         }
     }
 }

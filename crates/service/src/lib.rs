@@ -60,7 +60,7 @@ pub use calibrate::{
 pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
-pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Relation, Side};
+pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Side, TextRelation};
 pub use deed::Deed;
 pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};

@@ -12,7 +12,7 @@ use super::values::{Id, SignatureHex, StatusOut};
 use crate::error::Problem;
 use lookalike_service::{
     AskedSide, By, Change, Compared, ComparedPassages, Comparison, DifferingFeature, FeatureComparison,
-    Limits, Relation, SharedPassage, Side,
+    Limits, SharedPassage, Side, TextRelation,
 };
 
 /// Maximum number of characters of an equal part or passage. Of a longer one, the middle is omitted.
@@ -92,7 +92,7 @@ pub struct ComparisonOut {
     #[serde(rename = "match")]
     is_match: bool,
     /// What they are to each other. Parts are found only if both texts are available.
-    relation: RelationOut,
+    relation: TextRelationOut,
     /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
     /// What was compared: of a document by `id`, what the collection stores.
@@ -134,8 +134,8 @@ pub struct ComparisonOut {
 /// What two sides are to each other.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-#[schema(as = Relation)]
-enum RelationOut {
+#[schema(as = TextRelation)]
+enum TextRelationOut {
     /// They lie within k.
     Duplicates,
     /// They do not, and .8 of the letters of `a`, or more, are in `b`.
@@ -146,13 +146,13 @@ enum RelationOut {
     Unlike,
 }
 
-impl From<Relation> for RelationOut {
-    fn from(relation: Relation) -> RelationOut {
+impl From<TextRelation> for TextRelationOut {
+    fn from(relation: TextRelation) -> TextRelationOut {
         match relation {
-            Relation::Duplicates => RelationOut::Duplicates,
-            Relation::AInB => RelationOut::AInB,
-            Relation::BInA => RelationOut::BInA,
-            Relation::Unlike => RelationOut::Unlike,
+            TextRelation::Duplicates => TextRelationOut::Duplicates,
+            TextRelation::AInB => TextRelationOut::AInB,
+            TextRelation::BInA => TextRelationOut::BInA,
+            TextRelation::Unlike => TextRelationOut::Unlike,
         }
     }
 }
