@@ -259,7 +259,7 @@ function selectionBar(list, { filter, remove, keep, failed }) {
   const row = h(
     "div",
     { class: "selection" },
-    h("div", { class: "row" }, summary, all, whole, clear),
+    h("div", { class: "row" }, all, whole, clear, summary),
     h(
       "div",
       { class: "row" },
