@@ -1,4 +1,5 @@
-//! Letter grams: stretches of sixteen letters, by which parts of a text are found inside another one.
+//! Letter grams: stretches of sixteen letters, by which parts of a text are found inside another one: a
+//! sample, or so many that every quotation of a length has one.
 //!
 //! A gram ignores punctuation, spaces, line breaks, case, and the Chinese script. Letters of scripts that
 //! write a syllable or a word with one sign (Chinese, kana, Hangul) count two, so there a gram has eight
@@ -7,7 +8,7 @@
 //!
 //! Not here: how much of a text is in another one (`fingerprint::Containment`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use crate::{folded, is_word_character, normalise, simplified};
@@ -21,6 +22,10 @@ const SAMPLED: u64 = 64;
 /// The most sampled grams of a text. A text of 1 MiB has about 14,000; one that was constructed to have a
 /// sampled gram at every letter would otherwise have a million.
 pub const MAX_SAMPLED: usize = 16_384;
+/// The weight of the runs of letters that have a gram of [`exact_grams`]: 100 letters, or 25 signs.
+const RUN: usize = 100;
+/// The most grams of [`exact_grams`]. A text of 1 MiB has about 24,000, or in Chinese 37,000.
+pub const MAX_EXACT: usize = 65_536;
 
 /// The letters of a text and where they are.
 #[derive(Debug, Default)]
@@ -71,19 +76,13 @@ impl Letters {
         self.letters[from..to].iter().map(|c| units(*c)).sum()
     }
 
-    /// The number of the letter after the gram that begins at letter `from`.
-    fn end_of_gram(&self, from: usize) -> usize {
-        let mut held = 0;
-        let is_before_end = |letter: &&char| {
-            let is_before_end = held < GRAM_UNITS;
-            held += units(**letter);
-            is_before_end
-        };
-        from + self.letters[from..].iter().take_while(is_before_end).count()
-    }
-
     /// The grams in order: the number of the first letter, and the hash. A text shorter than a gram is one.
     pub fn grams(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.placed_grams().map(|(letters, hash)| (letters.start, hash))
+    }
+
+    /// The grams in order: the numbers of the letters, and the hash.
+    fn placed_grams(&self) -> impl Iterator<Item = (Range<usize>, u64)> {
         let (mut end, mut held, mut hash) = (0, 0, 0_u64);
         (0..self.letters.len()).map_while(move |from| {
             while held < GRAM_UNITS && end < self.letters.len() {
@@ -94,10 +93,10 @@ impl Letters {
             if held < GRAM_UNITS && from > 0 {
                 return None;
             }
-            let gram = mixed(hash);
+            let gram = (from..end, mixed(hash));
             held -= units(self.letters[from]);
             hash = hash.wrapping_sub(value(self.letters[from]).wrapping_mul(POWERS[end - from - 1]));
-            Some((from, gram))
+            Some(gram)
         })
     }
 }
@@ -145,18 +144,64 @@ pub fn is_sampled(hash: u64) -> bool {
 /// containment of documents", 1997).
 pub fn sampled_grams(text: &str) -> Vec<Gram> {
     let letters = Letters::of(text);
-    let is_sampled = |&(from, hash): &(usize, u64)| hash % SAMPLED < units(letters.letters[from]) as u64;
+    let is_sampled =
+        |(of, hash): &(Range<usize>, u64)| hash % SAMPLED < units(letters.letters[of.start]) as u64;
+    once(&letters, letters.placed_grams().filter(is_sampled)).take(MAX_SAMPLED).collect()
+}
+
+/// Grams of a text in its order and each once, so that every run of 100 letters, of 25 letters of two units,
+/// or of a mixture, has one that every other text with the same run has too; the first [`MAX_EXACT`] of
+/// them. None if the text is shorter than a run.
+///
+/// Of the grams in each run, the one with the smallest hash is selected (winnowing: Schleimer, Wilkerson and
+/// Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003). A text of an alphabet has
+/// one for each 43 letters, and a Chinese one for each 9.5 characters.
+pub fn exact_grams(text: &str) -> Vec<Gram> {
+    let letters = Letters::of(text);
+    let weight = |at: usize| units(letters.letters[at]).pow(2);
+    let mut grams = letters.placed_grams().peekable();
+    let (mut start, mut held) = (0, 0);
+    // The grams that are the smallest of their run, or will be when those before them have left it.
+    let mut least: VecDeque<(Range<usize>, u64)> = VecDeque::new();
+    let selected = (0..letters.letters.len()).filter_map(|last| {
+        held += weight(last);
+        while let Some(gram) = grams.next_if(|(of, _)| of.end <= last + 1) {
+            while least.back().is_some_and(|(_, other)| *other > gram.1) {
+                least.pop_back();
+            }
+            least.push_back(gram);
+        }
+        while held - weight(start) >= RUN {
+            held -= weight(start);
+            start += 1;
+        }
+        while least.front().is_some_and(|(of, _)| of.start < start) {
+            least.pop_front();
+        }
+        least.front().filter(|_| held >= RUN).cloned()
+    });
+    once(&letters, selected).take(MAX_EXACT).collect()
+}
+
+/// All grams of a text that is too short to have one of [`exact_grams`]: a query that may be found by chance.
+pub fn all_grams(text: &str) -> Vec<Gram> {
+    let letters = Letters::of(text);
+    once(&letters, letters.placed_grams()).take(RUN).collect()
+}
+
+/// Each of these grams once, with its characters.
+fn once(letters: &Letters, grams: impl Iterator<Item = (Range<usize>, u64)>) -> impl Iterator<Item = Gram> {
     let mut seen: HashSet<u64, RandomState> = HashSet::default();
-    let sampled = letters.grams().filter(is_sampled).filter(|(_, hash)| seen.insert(*hash));
-    let placed = |(from, hash)| {
-        let chars = letters.chars(from, letters.end_of_gram(from));
+    grams.filter(move |(_, hash)| seen.insert(*hash)).map(|(of, hash)| {
+        let chars = letters.chars(of.start, of.end);
         Gram { hash, from: chars.start as u32, to: chars.end as u32 }
-    };
-    sampled.take(MAX_SAMPLED).map(placed).collect()
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn hashes(text: &str) -> Vec<u64> {
@@ -167,11 +212,11 @@ mod tests {
     fn equal_letters_and_no_others_have_equal_grams() {
         let text = "Ferries 渡轮 run every 二十分钟, also on Sundays; tickets: 3 €. ".repeat(3);
         let letters = Letters::of(&text);
-        let all: Vec<(usize, u64)> = letters.grams().collect();
-        let of = |from: usize| &letters.as_slice()[from..letters.end_of_gram(from)];
+        let all: Vec<(Range<usize>, u64)> = letters.placed_grams().collect();
+        let of = |place: &Range<usize>| &letters.as_slice()[place.clone()];
         for (a, one) in &all {
             for (b, other) in &all {
-                assert_eq!(of(*a) == of(*b), one == other, "{:?} {:?}", of(*a), of(*b));
+                assert_eq!(of(a) == of(b), one == other, "{:?} {:?}", of(a), of(b));
             }
         }
     }
@@ -224,6 +269,46 @@ mod tests {
             assert_eq!(letters(&inner, gram).len(), GRAM_UNITS);
         }
         assert!(own.is_sorted_by_key(|gram| gram.from));
+    }
+
+    #[test]
+    fn a_text_shorter_than_a_run_has_no_exact_gram() {
+        let counts =
+            |letter: &str, runs: usize| [runs - 1, runs].map(|n| exact_grams(&letter.repeat(n)).len());
+        assert_eq!((counts("a", 100), counts("渡", 25)), ([0, 1], [0, 1]));
+        assert_eq!(all_grams("the ferry leaves at noon").len(), 20 - 16 + 1);
+        let text: String = (0..4_000_u64).map(|n| format!("{:x}", mixed(n))).collect();
+        let letters_of_each = text.len() / exact_grams(&text).len();
+        assert!((41..45).contains(&letters_of_each), "{letters_of_each}");
+    }
+
+    proptest! {
+        /// The promise of exact passages, in texts of few letters, in which grams are repeated, and of many.
+        #[test]
+        fn every_run_that_is_quoted_has_a_gram_in_both_texts(
+            (text, before, after) in prop_oneof![
+                ("[a-c]{100,400}", "[a-c]{0,300}", "[a-c]{0,300}"),
+                ("\\PC{100,400}", "\\PC{0,300}", "\\PC{0,300}"),
+                ("[a-z 一-龥]{100,400}", "[一-龥]{0,99}", "[a-z]{0,300}"),
+            ],
+            place in 0.0..1.0,
+        ) {
+            let letters = Letters::of(&text);
+            let weight = |from: usize, to: usize| -> usize {
+                letters.letters[from..to].iter().map(|letter| units(*letter).pow(2)).sum()
+            };
+            let from = (place * letters.letters.len() as f64) as usize;
+            let to = (from..=letters.letters.len()).find(|to| weight(from, *to) >= RUN);
+            prop_assume!(to.is_some());
+            let quoted = letters.chars(from, to.unwrap());
+            let quote: String = text.chars().skip(quoted.start).take(quoted.len()).collect();
+            let other = exact_grams(&format!("{before}{quote}{after}"));
+            let own = exact_grams(&text);
+            let inside = |gram: &&Gram| other.iter().any(|other| other.hash == gram.hash);
+            prop_assert!(own.iter().any(|gram| inside(&gram)), "{quote}");
+            // A quotation alone has no other gram than these.
+            prop_assert!(exact_grams(&quote).iter().all(|gram| own.iter().any(|own| own.hash == gram.hash)));
+        }
     }
 
     #[test]

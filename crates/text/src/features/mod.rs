@@ -49,7 +49,7 @@ pub(crate) use sentences::sentences;
 #[cfg(feature = "zh")]
 pub use {
     counts::WordCounts,
-    grams::{Letters, MAX_SAMPLED, is_sampled, sampled_grams},
+    grams::{Letters, MAX_EXACT, MAX_SAMPLED, all_grams, exact_grams, is_sampled, sampled_grams},
     idf::{Idf, WrongIdf},
     sentences::longest_sentences,
     short_texts::short_texts,
