@@ -1,4 +1,4 @@
-//! Collections with passages compared with one without: the rate of a stream of documents, the memory, the
+//! Collections with passages, sampled and exact, compared with one without: the rate of a stream of documents, the memory, the
 //! disk, and the time of lookups by text.
 
 use std::fmt::Write;
@@ -26,7 +26,8 @@ pub fn run(documents: u64) {
     let mut lookups = String::new();
     for (name, settings) in [
         ("without passages", json!({})),
-        ("with passages", json!({"passages": true, "boilerplate_documents": 100})),
+        ("with passages", json!({"passages": true})),
+        ("with exact passages", json!({"passages": "exact"})),
     ] {
         runtime.block_on(measure(name, &settings, documents, &mut lookups));
     }

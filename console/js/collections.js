@@ -180,7 +180,10 @@ function figures(collection, stats) {
           : h("span", { t: ["collections.threshold", { share: () => percent(collection.threshold) }] }),
       ),
       figure("collections.text", yes(collection.keep_thumbnail ?? collection.keep_text)),
-      figure("collections.passages", yes(collection.passages)),
+      figure(
+        "collections.passages",
+        collection.passages === "exact" ? h("span", { t: "collections.exact" }) : yes(collection.passages),
+      ),
       figure(
         "collections.expires",
         collection.expires_in
@@ -287,7 +290,7 @@ function makeForm() {
   });
   const k = h("input", { type: "number", min: "0", max: "256", class: "short" });
   const texts = h("input", { type: "checkbox", checked: true });
-  const parts = h("input", { type: "checkbox" });
+  const [parts, quotations] = [h("input", { type: "checkbox" }), h("input", { type: "checkbox" })];
   const expiry = h("input", { type: "text", class: "short", placeholder: "30d" });
   const table = h("div", {});
   const state = h("div", { "aria-live": "polite" });
@@ -316,7 +319,13 @@ function makeForm() {
       field("make.name", name, "make.name.note"),
       field("make.k", k, "make.k.note"),
       field("make.expiry", expiry, "make.expiry.note"),
-      h("div", { class: "options" }, tick(texts, "make.text"), tick(parts, "make.passages")),
+      h(
+        "div",
+        { class: "options" },
+        tick(texts, "make.text"),
+        tick(parts, "make.passages"),
+        tick(quotations, "make.exact"),
+      ),
     ),
     h("h2", { t: "make.profile" }),
     table,
@@ -327,7 +336,8 @@ function makeForm() {
   name.addEventListener("input", () => submit.checkAccess());
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const body = { profile, [kept]: texts.checked, passages: parts.checked };
+    const passages = quotations.checked ? "exact" : parts.checked;
+    const body = { profile, [kept]: texts.checked, passages };
     if (k.value !== "" && !k.disabled) body.k = Number(k.value);
     if (expiry.value.trim() !== "") body.expires_in = expiry.value.trim();
     try {

@@ -131,7 +131,8 @@ export function create() {
       facts,
     ]);
     const left = answer.marked && h("p", { class: "note", t: ["marks.left", { n: answer.marked }] });
-    const short = answer.passages?.grams < 2 && h("p", { class: "note", t: "find.passages.short" });
+    const fewest = asked.collection.passages === "exact" ? 1 : 2;
+    const short = answer.passages?.grams < fewest && h("p", { class: "note", t: "find.passages.short" });
     fill(warnings, warning(asked.status, answer.sensitivity), left, short, missing(answer));
     drawList(answer);
     fill(plan, planOf(answer, seconds));

@@ -53,7 +53,7 @@ fn with_checksums(manifest: &[u8], lines: &[u8]) -> Vec<u8> {
 
 const MANIFEST: &str = "{\"format\":\"lookalike backup\",\"version\":1,\"software\":\"x\",\
     \"collection\":\"news\",\"settings\":{\"profile\":\"copies-64@1\",\"bits\":64,\"signatures\":null,\
-    \"k\":7,\"threshold\":null,\"sketch_bytes\":null,\"boilerplate\":null,\"clusters\":null,\
+    \"k\":7,\"threshold\":null,\"sketch_bytes\":null,\"grams\":null,\"clusters\":null,\
     \"keep_text\":true,\"expires_in\":null},\"created_ms\":1,\"sequence\":3,\"taken_ms\":2}";
 
 fuzz_target!(|bytes: &[u8]| {

@@ -198,7 +198,8 @@ async fn found_by_passages(server: &Server, name: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_collection_without_texts_moves_with_its_passages_and_all_else() {
     let settings = json!({"passages": true, "clusters": {"keep": "first"}});
-    for settings in [settings, json!({"passages": true, "profile": "minhash"}), json!({"sketch_bytes": 0})] {
+    for settings in [settings, json!({"passages": "exact", "profile": "minhash"}), json!({"sketch_bytes": 0})]
+    {
         let (data, folder) = ([directory(), directory()], directory());
         let from = Server::start(data[0].path()).await;
         from.put("/collections/news", settings.clone()).await;
@@ -217,7 +218,7 @@ async fn a_collection_without_texts_moves_with_its_passages_and_all_else() {
         if !signed {
             from.put("/collections/news/documents/given", json!({"hash": features["hash"]})).await;
         }
-        let has_passages = settings["passages"] == true;
+        let has_passages = !settings["passages"].is_null();
         let expected = if has_passages { found_by_passages(&from, "news").await } else { Vec::new() };
         assert!(expected.iter().all(|found| found.as_array().unwrap().len() == 1), "{expected:?}");
         let (succeeded, stderr) =
@@ -263,11 +264,13 @@ async fn what_an_export_has_and_a_collection_cannot_use_is_refused_before_it_is_
     let server = Server::start(data.path()).await;
     server.put("/collections/news", json!({"passages": true})).await;
     server.put("/collections/plain", json!({})).await;
+    server.put("/collections/exact", json!({"passages": "exact"})).await;
     server.post("/collections/news/documents", json!({"id": "a", "text": article(1)})).await;
     let export = server.get("/collections/news/export").await.text().await.unwrap();
     let array = format!("[{}]", export.trim_end().replace('\n', ","));
     for (route, kind, body) in [
         ("/collections/plain/documents", "application/x-ndjson", export.clone()),
+        ("/collections/exact/documents", "application/x-ndjson", export.clone()),
         ("/collections/plain/batch/documents", "application/json", array),
     ] {
         let request = server.client.post(format!("{}{route}", server.url)).header("content-type", kind);

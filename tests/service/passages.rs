@@ -60,23 +60,13 @@ fn part(text: &str, range: &Value) -> String {
 }
 
 /// The ids of the stored texts that share passages with `text`, by a comparison with each of them.
-fn expected(
-    stored: &BTreeMap<String, String>,
-    text: &str,
-    boilerplate: usize,
-    least: f64,
-) -> BTreeSet<String> {
+fn expected(stored: &BTreeMap<String, String>, text: &str, least: f64) -> BTreeSet<String> {
     let own = sampled_grams(text);
     let all: BTreeMap<&String, Vec<_>> = stored.iter().map(|(id, text)| (id, sampled_grams(text))).collect();
     let has = |grams: &[lookalike_hash::Gram], hash: u64| grams.iter().any(|gram| gram.hash == hash);
-    // Only what the text itself has counts as its boilerplate.
-    let common: BTreeSet<u64> = (own.iter().map(|gram| gram.hash))
-        .filter(|hash| all.values().filter(|grams| has(grams, *hash)).count() > boilerplate)
-        .collect();
-    let is_common = |hash: u64| common.contains(&hash);
     let is_found = |grams: &Vec<lookalike_hash::Gram>| {
-        let shared = own.iter().filter(|gram| !is_common(gram.hash) && has(grams, gram.hash)).count();
-        let found = Containment::of_grams(&own, grams, is_common);
+        let shared = own.iter().filter(|gram| has(grams, gram.hash)).count();
+        let found = Containment::of_grams(&own, grams, |_| false);
         Containment::shares_passage(shared, own.len(), grams.len()) && found.a_in_b.max(found.b_in_a) >= least
     };
     all.iter().filter(|(_, grams)| is_found(grams)).map(|(id, _)| (*id).clone()).collect()
@@ -134,7 +124,7 @@ async fn an_article_is_found_in_a_page_and_a_page_by_its_article() {
 async fn answers_equal_a_comparison_of_all_texts_while_documents_come_and_go() {
     let data = directory();
     let mut server = Server::start(data.path()).await;
-    create(&server, "pages", json!({"passages": true, "boilerplate_documents": 6, "k": 0})).await;
+    create(&server, "pages", json!({"passages": true, "boilerplate_documents": 1000, "k": 0})).await;
     let (menu, route) = (article(7_777, 12), "/collections/pages/documents");
     let mut stored: BTreeMap<String, String> = BTreeMap::new();
     let mut random = 1_u64;
@@ -174,7 +164,7 @@ async fn answers_equal_a_comparison_of_all_texts_while_documents_come_and_go() {
             let query = json!({"text": text, "min_containment": least, "limit": 100});
             let (_, answer) = server.post("/collections/pages/similar", query).await;
             let all: BTreeSet<String> = found(&answer).into_iter().collect();
-            let wanted = expected(&stored, &text, 6, least);
+            let wanted = expected(&stored, &text, least);
             assert_eq!(all, wanted, "round {round}: {answer}");
         }
         if round % 4 == 3 {
@@ -259,7 +249,7 @@ async fn with_kept_texts_the_containment_of_a_duplicate_is_exact() {
 }
 
 #[tokio::test]
-async fn what_many_documents_have_is_boilerplate() {
+async fn what_unlike_documents_have_is_boilerplate() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for keeps_text in [true, false] {
@@ -286,6 +276,77 @@ async fn what_many_documents_have_is_boilerplate() {
         let (_, answer) = server.post(&format!("/collections/{name}/similar"), json!({"text": text})).await;
         assert_eq!(found(&answer).len(), 10, "{answer}");
         assert_eq!(answer["passages"]["boilerplate"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn any_number_of_copies_in_unlike_pages_is_found_and_not_stored_again() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let own = article(1, 25);
+    let lines = |numbers: std::ops::Range<u64>| -> String {
+        let line = |n: u64| format!("{}\n", json!({"id": format!("p{n:03}"), "text": page(n, &own)}));
+        numbers.map(line).collect()
+    };
+    for keeps_text in [true, false] {
+        let name = format!("copies-{keeps_text}");
+        create(&server, &name, json!({"passages": true, "keep_text": keeps_text, "k": 0})).await;
+        let route = format!("/collections/{name}/documents");
+        let skip = format!("{route}?on_duplicate=skip&min_containment=0.8");
+        for (numbers, finds) in [(0..100, 100), (100..101, 100), (101..300, 100)] {
+            server.stream(&route, lines(numbers)).await;
+            let query = json!({"text": own, "limit": 1000});
+            let (_, answer) = server.post(&format!("/collections/{name}/similar"), query).await;
+            assert_eq!(found(&answer).len(), finds, "{answer}");
+            let (_, answer) = server.post(&skip, json!({"id": "new", "text": own})).await;
+            assert_eq!(answer["outcome"], "duplicate", "{answer}");
+            assert_eq!(answer["similar"].as_array().unwrap().len(), 10, "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn exact_passages_find_every_quotation() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let signs = |number: u32| -> String {
+        let sign =
+            |at: u32| char::from_u32(0x4e00 + (number * 7_919 + at * at * 31 + at * 17) % 20_000).unwrap();
+        (0..600).map(sign).collect()
+    };
+    for keeps_text in [true, false] {
+        let name = format!("exact-{keeps_text}");
+        create(&server, &name, json!({"passages": "exact", "keep_text": keeps_text, "k": 0})).await;
+        assert_eq!(server.json(&format!("/collections/{name}")).await["passages"], "exact");
+        let (route, query) =
+            (format!("/collections/{name}/documents"), format!("/collections/{name}/similar"));
+        let texts: Vec<String> = (1..12).map(|n| article(n, 30)).chain((1..12).map(signs)).collect();
+        for (at, text) in texts.iter().enumerate() {
+            let (_, answer) = server.post(&route, json!({"id": format!("d{at}"), "text": text})).await;
+            assert!(answer["without_passages"].is_null(), "{answer}");
+        }
+        for (at, text) in texts.iter().enumerate() {
+            let letters: Vec<(usize, char)> =
+                text.char_indices().filter(|(_, letter)| letter.is_alphanumeric()).collect();
+            let run = if text.is_ascii() { 100 } else { 25 };
+            for from in (0..letters.len() - run).step_by(97) {
+                let quote = &text[letters[from].0..letters[from + run].0];
+                let (_, answer) = server.post(&query, json!({"text": quote})).await;
+                assert!(found(&answer).contains(&format!("d{at}")), "{quote}: {answer}");
+                if keeps_text {
+                    let inside = format!("{} {quote} {}", article(700, 9), article(701, 9));
+                    let body = json!({"text": inside, "min_containment": 0.03});
+                    let (_, answer) = server.post(&query, body).await;
+                    assert!(found(&answer).contains(&format!("d{at}")), "{quote}: {answer}");
+                }
+            }
+        }
+        // Too short to be promised.
+        let short = json!({"id": "short", "text": article(3, 1)});
+        let (_, answer) = server.post(&route, short.clone()).await;
+        assert_eq!(answer["without_passages"], true, "{answer}");
+        let (results, _) = server.stream(&route, format!("{short}\n")).await;
+        assert_eq!(results[0]["without_passages"], true, "{results:?}");
     }
 }
 
@@ -370,8 +431,10 @@ async fn bad_input_is_refused_with_the_way_out() {
     }
     for (settings, expected, way_out) in [
         (json!({"passages": false}), StatusCode::CONFLICT, "passages"),
-        (json!({"boilerplate_documents": 0}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 10000"),
-        (json!({"boilerplate_documents": 10_001}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 10000"),
+        (json!({"passages": "exact"}), StatusCode::CONFLICT, "\"exact\""),
+        (json!({"passages": "all"}), StatusCode::UNPROCESSABLE_ENTITY, "true, false or \"exact\""),
+        (json!({"boilerplate_documents": 0}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 1000"),
+        (json!({"boilerplate_documents": 1_001}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 1000"),
     ] {
         let (status, answer) = server.put("/collections/pages", settings).await;
         assert_eq!(status, expected, "{answer}");

@@ -209,7 +209,7 @@ async fn a_reindexed_collection_equals_a_fresh_one() {
             json!({"profile": "minhash-copies", "threshold": 0.6}),
             json!({"profile": "minhash-copies", "threshold": 0.6, "sketch_bytes": 0}),
         ),
-        (json!({"passages": true}), json!({"profile": "copies-64", "k": 6, "passages": true})),
+        (json!({"passages": "exact"}), json!({"profile": "copies-64", "k": 6, "passages": "exact"})),
     ];
     for (at, (wanted, fresh)) in cases.iter().enumerate() {
         let (name, twin) = (format!("c{at}"), format!("twin{at}"));

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lookalike_hash::{CollectionName, DocumentId, Gram, Hash, Width};
+use lookalike_hash::{CollectionName, DocumentId, Gram, GramRule, Hash, Width};
 use lookalike_store::backup::{Manifest, Writer};
 use lookalike_store::{CollectionSettings, Lifetime, Row};
 use serde_json::{Value, json};
@@ -37,6 +37,10 @@ fn row(hash: u64) -> Row {
         sketch: None,
         thumbnail: None,
     }
+}
+
+fn rule(boilerplate: u32) -> GramRule {
+    GramRule { is_exact: false, boilerplate }
 }
 
 fn grams(count: u32) -> Vec<Gram> {
@@ -92,7 +96,7 @@ async fn a_restore_checks_the_limits_of_inserts() {
         ),
         (
             |of| of.keep_text = true,
-            |row| row.text = Some("x".repeat(900_000)),
+            |row| row.text = Some("x".repeat(3_000_000)),
             413,
             "too_large",
             ["after \"good\"", "limits.document_bytes"],
@@ -123,13 +127,13 @@ async fn a_restore_checks_the_limits_of_inserts() {
         ),
         (|_| (), |row| row.grams = grams(1), 422, "invalid_backup", ["document \"wrong\"", "passages"]),
         (
-            |of| of.boilerplate = Some(5),
-            |row| row.grams = grams(16_385),
+            |of| of.grams = Some(rule(5)),
+            |row| row.grams = grams(65_537),
             422,
             "invalid_backup",
             ["document \"wrong\"", "grams"],
         ),
-        (|of| of.boilerplate = Some(0), |_| (), 422, "invalid_backup", ["boilerplate is 0", "manifest"]),
+        (|of| of.grams = Some(rule(0)), |_| (), 422, "invalid_backup", ["boilerplate is 0", "manifest"]),
         (|of| of.sketch_bytes = Some(2), |_| (), 422, "invalid_backup", ["sketch_bytes is 2", "manifest"]),
         (|of| of.expires_in = Some(0), |_| (), 422, "invalid_backup", ["expires_in is 0", "manifest"]),
     ];
@@ -149,7 +153,7 @@ async fn a_restore_checks_the_limits_of_inserts() {
     assert_eq!((status, &restored["documents"], &restored["expired"]), (201, &json!(1), &json!(1)));
     server.kill();
     // With larger limits the restore succeeds.
-    let server = start("100000", "1000000").await;
+    let server = start("100000", "4000000").await;
     for (at, (settings, change, ..)) in large.iter().enumerate() {
         let (status, answer) =
             restore(&server, &format!("copy-{at}"), backup(settings, &with(*change))).await;

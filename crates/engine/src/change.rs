@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use super::registry::reach;
 use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
-use lookalike_hash::{ClusterRule, CollectionName, KeepRule, SignatureShape, SketchCheck, Width};
+use lookalike_hash::{
+    ClusterRule, CollectionName, GramRule, KeepRule, Passages, SignatureShape, SketchCheck, Width,
+};
 use lookalike_text::fingerprint::makes_the_same;
 
 /// The properties of a profile that a collection needs.
@@ -49,9 +51,9 @@ pub struct SettingsChange {
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep, 8 to 1,024; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
-    /// Whether documents keep the grams of their texts.
-    pub passages: Option<bool>,
-    /// The most documents that may have a gram before it counts as boilerplate, 1 to 10,000.
+    /// Which grams of their texts documents keep.
+    pub passages: Option<Passages>,
+    /// The number of documents, unlike each other, that make what they share boilerplate, 1 to 1,000.
     pub boilerplate: Option<u32>,
     /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
     /// of the collection.
@@ -76,16 +78,20 @@ pub struct CollectionChange {
 
 impl SettingsChange {
     /// The setting of grams after the change.
-    fn boilerplate(&self, before: &CollectionSettings) -> Result<Option<u32>, EngineError> {
-        match (self.passages.unwrap_or(before.boilerplate.is_some()), self.boilerplate) {
-            (true, wanted) => Ok(Some(wanted.or(before.boilerplate).unwrap_or(BOILERPLATE))),
-            (false, None) => Ok(None),
-            (false, Some(wanted)) => {
+    fn grams(&self, before: &CollectionSettings) -> Result<Option<GramRule>, EngineError> {
+        match (self.passages.unwrap_or(Passages::of(before.grams)), self.boilerplate) {
+            (Passages::No, None) => Ok(None),
+            (Passages::No, Some(wanted)) => {
                 let detail = format!(
                     "boilerplate_documents is {wanted}, and the collection keeps no passages; create it with \
                      \"passages\": true or leave boilerplate_documents out"
                 );
                 Err(EngineError::Invalid { field: "boilerplate_documents", detail })
+            }
+            (kept, wanted) => {
+                let before = before.grams.map_or(BOILERPLATE, |rule| rule.boilerplate);
+                let is_exact = kept == Passages::Exact;
+                Ok(Some(GramRule { is_exact, boilerplate: wanted.unwrap_or(before) }))
             }
         }
     }
@@ -126,7 +132,7 @@ impl CollectionChange {
             k: reach(&before, wanted.k, wanted.threshold)?,
             threshold: if wanted.k.is_some() { None } else { wanted.threshold.or(before.threshold) },
             sketch_bytes: wanted.sketch_bytes(&before)?,
-            boilerplate: wanted.boilerplate(&before)?,
+            grams: wanted.grams(&before)?,
             clusters: None,
             keep_text: wanted.keep_text.unwrap_or(before.keep_text),
             expires_in: wanted.expires_in.unwrap_or(before.expires_in),
@@ -201,8 +207,8 @@ impl CollectionChange {
         let clusters = current.clusters.clone();
         let check = profile.check_at(k);
         let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, check, ..rule } });
-        let (sketch_bytes, boilerplate) = (wanted.sketch_bytes(&base)?, wanted.boilerplate(&base)?);
-        Ok(CollectionSettings { k, sketch_bytes, boilerplate, clusters, ..base })
+        let (sketch_bytes, grams) = (wanted.sketch_bytes(&base)?, wanted.grams(&base)?);
+        Ok(CollectionSettings { k, sketch_bytes, grams, clusters, ..base })
     }
 
     /// Rejects settings that would not fit the stored documents and the index.
@@ -239,9 +245,9 @@ impl CollectionChange {
             };
             return conflict("clusters", rule(&stored.clusters), rule(&after.clusters));
         }
-        let passages = |settings: &CollectionSettings| settings.boilerplate.is_some();
-        if passages(stored) != passages(after) {
-            return conflict("passages", passages(stored).to_string(), passages(after).to_string());
+        let [kept, wanted] = [stored, after].map(|settings| Passages::of(settings.grams));
+        if kept != wanted {
+            return conflict("passages", kept.to_string(), wanted.to_string());
         }
         Ok(())
     }
@@ -259,7 +265,7 @@ pub(super) fn differing(
     let values = |of: &CollectionSettings| {
         [
             ("sketch_bytes", of.sketch_bytes.unwrap_or(0).to_string()),
-            ("passages", of.boilerplate.is_some().to_string()),
+            ("passages", Passages::of(of.grams).to_string()),
         ]
     };
     if !makes_the_same(&stored.profile, &wanted.profile) {
@@ -362,13 +368,20 @@ mod tests {
         assert_eq!(conflict(other.merge(&name(), Some(&made))), "sketch_bytes");
         let none = wanting(SettingsChange { sketch_bytes: Some(0), ..Default::default() });
         assert_eq!(conflict(none.merge(&name(), Some(&made))), "sketch_bytes");
-        let passages = |on: bool| wanting(SettingsChange { passages: Some(on), ..Default::default() });
-        let with = passages(true).merge(&name(), None).unwrap();
-        assert_eq!((with.boilerplate, made.boilerplate), (Some(BOILERPLATE), None));
-        assert_eq!(conflict(passages(false).merge(&name(), Some(&with))), "passages");
-        assert_eq!(conflict(passages(true).merge(&name(), Some(&made))), "passages");
+        let passages = |kept| wanting(SettingsChange { passages: Some(kept), ..Default::default() });
+        let rule = |boilerplate| GramRule { is_exact: false, boilerplate };
+        let with = passages(Passages::Sampled).merge(&name(), None).unwrap();
+        assert_eq!((with.grams, made.grams), (Some(rule(BOILERPLATE)), None));
+        assert_eq!(conflict(passages(Passages::No).merge(&name(), Some(&with))), "passages");
+        assert_eq!(conflict(passages(Passages::Sampled).merge(&name(), Some(&made))), "passages");
+        let exact = passages(Passages::Exact);
+        assert_eq!(conflict(exact.merge(&name(), Some(&with))), "passages");
+        assert_eq!(
+            exact.reform(&with).unwrap().grams,
+            Some(GramRule { is_exact: true, ..rule(BOILERPLATE) })
+        );
         let fewer = wanting(SettingsChange { boilerplate: Some(7), ..Default::default() });
-        assert_eq!(fewer.merge(&name(), Some(&with)).unwrap().boilerplate, Some(7));
+        assert_eq!(fewer.merge(&name(), Some(&with)).unwrap().grams, Some(rule(7)));
         assert!(fewer.merge(&name(), Some(&made)).unwrap_err().is_of_question());
         let other = CollectionChange { profile: Some(minima(16, 8)), ..change() };
         assert_eq!(conflict(other.merge(&name(), Some(&made))), "profile");

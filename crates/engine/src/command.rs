@@ -174,7 +174,7 @@ impl Callers {
 mod tests {
     use super::*;
     use crate::{Document, DuplicateRule, ProfileFacts, Row, SettingsChange, Version};
-    use lookalike_hash::{DocumentId, Hash, SignatureShape, SketchCheck, Width};
+    use lookalike_hash::{DocumentId, Hash, Passages, SignatureShape, SketchCheck, Width};
     use lookalike_store::{CollectionRecord, CollectionSettings, Lifetime};
 
     fn bytes(form: &impl Serialize) -> Vec<u8> {
@@ -197,7 +197,7 @@ mod tests {
                 k: Some(300),
                 threshold: Some(0.5),
                 sketch_bytes: Some(16),
-                passages: Some(true),
+                passages: Some(Passages::Exact),
                 clusters: Some(("max:a.n".parse().unwrap(), Some(4))),
                 keep_text: Some(false),
                 expires_in: Some(None),
@@ -267,7 +267,7 @@ mod tests {
         let shape = Some((200_u16, 1_u8, 25_u16, 8_u16, false));
         let facts = ("plain@1", 128_u32, shape, 7_u32, None::<u16>, Some((31_u32, 0.5_f64)));
         let of_change = bytes(&(
-            (None::<()>, facts, Some(300_u32), Some(0.5), Some(16_u16), Some(true), None::<u32>),
+            (None::<()>, facts, Some(300_u32), Some(0.5), Some(16_u16), Some(2_u32), None::<u32>),
             (Some(("max:a.n", Some(4_u32))), Some(false), Some(None::<u64>)),
         ));
         let of_settings =

@@ -285,7 +285,7 @@ pub(super) fn has_sketch_and_grams(
     settings: &CollectionSettings,
     row: &Row,
 ) -> Result<(), EngineError> {
-    if settings.boilerplate.is_none() && !row.grams.is_empty() {
+    if settings.grams.is_none() && !row.grams.is_empty() {
         return Err(EngineError::SettingsConflict {
             name: name.clone(),
             setting: "passages",

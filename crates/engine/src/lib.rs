@@ -25,6 +25,7 @@
 #![deny(unreachable_pub)]
 
 mod backup;
+mod boilerplate;
 mod budget;
 mod change;
 mod checkpoint;
@@ -78,6 +79,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use boilerplate::BOILERPLATE;
 use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts, SettingsChange};
 use checkpoint::{Checkpointer, Request, describe};
@@ -104,8 +106,7 @@ pub use lookalike_store::{
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;
 pub use pairs::{DocumentPair, Pairs};
-use passages::BOILERPLATE;
-pub use passages::{blank, ranges, rank};
+pub use passages::{by_letters, fewest_grams, ranges, rank};
 use posting_cache::PostingCache;
 pub use registry::{Collection, reach};
 pub use reindex::{Followed, Reindex};

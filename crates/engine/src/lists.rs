@@ -189,17 +189,13 @@ impl Plan<'_> {
         Ok(postings)
     }
 
-    /// The live postings of a gram; `None` if more documents than `most` have it.
+    /// The first live postings of a gram.
     pub(super) fn gram_postings(
         &self,
         collection: &Collection,
         gram: Hash,
-        most: u32,
-    ) -> Result<Option<Vec<Posting>>, StoreError> {
-        let key = (Lists::Grams, collection.id, gram);
-        match self.posting_list(collection, key)? {
-            Some(PostingList::Many(count)) if count > u64::from(most) => Ok(None),
-            _ => self.first_postings(collection, key, None, usize::MAX).map(Some),
-        }
+        most: usize,
+    ) -> Result<Vec<Posting>, StoreError> {
+        self.first_postings(collection, (Lists::Grams, collection.id, gram), None, most)
     }
 }

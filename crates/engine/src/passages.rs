@@ -1,32 +1,33 @@
-//! Passages: which documents share passages with a text, by the sampled grams that both have.
+//! Passages: which documents share passages with a text, by the grams that both have.
 //!
-//! The posting lists of the text's grams name the documents. A gram that many documents have is boilerplate,
-//! such as a menu or a disclaimer: it finds nothing, so a text costs no more than its grams times that
-//! number. How much of both texts is shared is estimated from the grams in the rows.
+//! The posting lists of the text's grams name the documents, of each list the first ones, so a text costs no
+//! more than its grams times that number. How much of both texts is shared, and what of it is boilerplate, is
+//! estimated from the grams in the rows.
 //!
 //! *Absent*: the texts themselves (`service`).
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
+use std::hash::BuildHasher;
 use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
+use super::boilerplate::{Compared, is_most};
 use super::marks::{LeftOut, Marks};
 use super::near_duplicates::DUPLICATES_NAMED;
 use super::planning::Plan;
 use super::registry::Collection;
 use super::{Document, Engine, EngineError, Match, PassageAnswer, PassageQuery};
 use lookalike_hamming::Subject;
-use lookalike_hash::{DocumentId, Gram, Hash};
+use lookalike_hash::{DocumentId, Gram, GramRule, Hash};
 use lookalike_run::call::Reserved;
 use lookalike_run::pool::Cancel;
 use lookalike_store::{Lists, Posting, PostingList, RowHead, StoreError, View};
 use lookalike_text::fingerprint::{Containment, MIN_SHARED_GRAMS};
 
-/// The most documents that may have a gram before it counts as boilerplate, unless a collection sets another
-/// number.
-pub(super) const BOILERPLATE: u32 = 100;
+/// The documents that are read of each gram, at least; more if more of them make boilerplate.
+const POSTINGS: usize = 100;
 /// The maximum number of documents whose grams are compared with those of the text: those that share most.
 const COMPARED: usize = 1_000;
 /// The maximum number of documents whose kept texts the writer compares with that of a new one, and the bytes
@@ -35,8 +36,9 @@ const JUDGED: usize = 16;
 const JUDGED_BYTES: usize = 1 << 20;
 /// The share of both texts from which they are copies of each other.
 const COPY: f64 = 0.8;
-/// Approximate bytes of memory per document that shares a gram.
+/// Approximate bytes of memory per document that shares a gram, and per row without grams and metadata.
 const DOCUMENT_BYTES: usize = 160;
+const ROW_BYTES: usize = 256;
 /// Number of grams looked up between two checks for cancellation.
 const CHECK: usize = 64;
 
@@ -45,33 +47,38 @@ const CHECK: usize = 64;
 struct Sharing {
     /// The number of grams that each document shares.
     counts: HashMap<DocumentId, usize, RandomState>,
-    /// The grams of the text that are boilerplate.
-    boilerplate: HashSet<u64>,
 }
 
 impl Sharing {
-    /// Counts the postings of a gram; `None` if it is boilerplate.
-    fn add(&mut self, gram: u64, postings: Option<Vec<Posting>>) {
-        let Some(postings) = postings else {
-            self.boilerplate.insert(gram);
-            return;
-        };
+    /// Counts the postings of a gram.
+    fn add(&mut self, postings: Vec<Posting>) {
         for posting in postings {
             *self.counts.entry(posting.id).or_default() += 1;
         }
     }
 
-    /// The documents that may share a passage and how many grams they share, those that share most first, and
-    /// the boilerplate. Documents that are marked as a pair with that of the query take no place of others.
-    fn into_candidates(self, left_out: Option<&LeftOut<'_, '_>>) -> (Vec<(DocumentId, usize)>, HashSet<u64>) {
+    /// The documents that may share a passage, those that share most grams first. Documents that are marked
+    /// as a pair with that of the query take no place of others.
+    fn into_candidates(self, rule: GramRule, left_out: Option<&LeftOut<'_, '_>>) -> Vec<DocumentId> {
         let is_pair = |id: &DocumentId| left_out.is_some_and(|left_out| left_out.has_pair(id));
-        let enough = self.counts.into_iter().filter(|(_, count)| *count >= MIN_SHARED_GRAMS);
+        let enough = self.counts.into_iter().filter(|(_, count)| *count >= fewest_grams(rule));
         let (mut pairs, mut most): (Vec<_>, Vec<_>) = enough.partition(|(id, _)| is_pair(id));
         most.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         most.truncate(COMPARED);
+        pairs.sort_unstable();
         most.append(&mut pairs);
-        (most, self.boilerplate)
+        most.into_iter().map(|(id, _)| id).collect()
     }
+}
+
+/// The fewest grams of a text that is found by its passages.
+pub fn fewest_grams(rule: GramRule) -> usize {
+    if rule.is_exact { 1 } else { MIN_SHARED_GRAMS }
+}
+
+/// The documents that are read of each gram.
+fn postings_read(rule: GramRule) -> usize {
+    POSTINGS.max(rule.boilerplate as usize)
 }
 
 impl Engine {
@@ -85,7 +92,8 @@ impl Engine {
         query: &PassageQuery,
         cancel: &Cancel,
     ) -> Result<PassageAnswer, EngineError> {
-        let Some(most) = collection.settings().boilerplate else {
+        let settings = collection.settings();
+        let Some(rule) = settings.grams else {
             return Ok(PassageAnswer::default());
         };
         let ((view, marks), now_ms) = (collection.marks.view(&self.shared.store), self.now_ms());
@@ -95,24 +103,33 @@ impl Engine {
                 cancel.check()?;
                 reserved.grow_to(sharing.counts.len() * DOCUMENT_BYTES)?;
             }
-            sharing.add(gram.hash, postings(&view, collection, gram.hash, most)?);
+            sharing.add(postings(&view, collection, gram.hash, postings_read(rule), now_ms)?);
         }
         let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
-        let (candidates, boilerplate) = sharing.into_candidates(left_out.as_ref());
-        let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
-        let (mut matches, mut marked) = (Vec::new(), Vec::new());
-        for (at, (id, count)) in candidates.into_iter().enumerate() {
+        let candidates = sharing.into_candidates(rule, left_out.as_ref());
+        let (mut compared, mut rows, mut bytes) =
+            (Compared::new((&query.grams, query.characters), rule, settings.keep_text), Vec::new(), 0);
+        for (at, id) in candidates.into_iter().enumerate() {
             if at % CHECK == 0 {
                 cancel.check()?;
             }
-            let excludes = query.filter.as_ref().is_some_and(|filter| filter.excludes(&id));
-            let row = if excludes { None } else { view.row_head(collection.id, &id)? };
-            let Some(row) = row.filter(|row| !row.has_lapsed(now_ms)) else { continue };
-            if query.filter.as_ref().is_some_and(|filter| !filter.admits(&row)) {
-                continue;
+            let row = view.row_head(collection.id, &id)?.filter(|row| !row.has_lapsed(now_ms));
+            let Some(row) = row else { continue };
+            compared.add(&row.grams);
+            if query.filter.as_ref().is_none_or(|filter| !filter.excludes(&id) && filter.admits(&row)) {
+                bytes +=
+                    ROW_BYTES + size_of_val(&row.grams[..]) + row.metadata.as_ref().map_or(0, String::len);
+                reserved.grow_to(bytes)?;
+                rows.push((id, row));
             }
-            let shared = Containment::of_grams(&query.grams, &row.grams, |gram| boilerplate.contains(&gram));
-            let is_enough = Containment::shares_passage(count, query.grams.len(), row.grams.len());
+        }
+        let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
+        let (mut matches, mut marked) = (Vec::new(), Vec::new());
+        for (at, (id, row)) in rows.into_iter().enumerate() {
+            if at % CHECK == 0 {
+                cancel.check()?;
+            }
+            let (shared, is_enough) = compared.with((&row.grams, row.characters));
             if is_enough && shared.a_in_b.max(shared.b_in_a) >= query.containment {
                 let is_marked = left_out.as_ref().map_or(Ok(false), |left_out| left_out.has(&id))?;
                 let of = if is_marked { &mut marked } else { &mut matches };
@@ -121,24 +138,27 @@ impl Engine {
         }
         rank(&mut matches);
         matches.truncate(query.limit);
-        Ok(PassageAnswer { matches, boilerplate, marked })
+        Ok(PassageAnswer { matches, boilerplate: compared.into_boilerplate(), marked })
     }
 }
 
-/// The postings of a gram, expired ones too; `None` if it is boilerplate.
+/// The first live postings of a gram.
 fn postings(
     view: &View<'_>,
     collection: &Collection,
     gram: u64,
-    most: u32,
-) -> Result<Option<Vec<Posting>>, StoreError> {
+    most: usize,
+    now_ms: u64,
+) -> Result<Vec<Posting>, StoreError> {
     let (of, gram) = (collection.id, Hash::from_u64(gram));
     match view.posting_list(Lists::Grams, of, gram)? {
-        None => Ok(Some(Vec::new())),
-        Some(PostingList::One(posting)) => Ok(Some(vec![posting])),
-        Some(PostingList::Many(count)) if count > u64::from(most) => Ok(None),
+        None => Ok(Vec::new()),
+        Some(PostingList::One(posting)) => Ok(vec![posting]),
         Some(PostingList::Many(_)) => {
-            view.shared_postings(Lists::Grams, of, gram, None).collect::<Result<_, _>>().map(Some)
+            let is_live = |posting: &Result<Posting, _>| {
+                posting.as_ref().map_or(true, |posting| !posting.has_lapsed(now_ms))
+            };
+            view.shared_postings(Lists::Grams, of, gram, None).filter(is_live).take(most).collect()
         }
     }
 }
@@ -182,43 +202,46 @@ impl Plan<'_> {
         document: &Document,
         least: f64,
     ) -> Result<Vec<Match>, StoreError> {
-        let most = collection.settings().boilerplate.unwrap_or(0);
+        let Some(rule) = collection.settings().grams else { return Ok(Vec::new()) };
         let grams: &[Gram] = &document.row.grams;
         let mut sharing = Sharing::default();
         for gram in grams {
-            sharing.add(gram.hash, self.gram_postings(collection, Hash::from_u64(gram.hash), most)?);
+            let gram = Hash::from_u64(gram.hash);
+            sharing.add(self.gram_postings(collection, gram, postings_read(rule))?);
         }
         let left_out = self.left_out(collection, document)?;
         let left_out = left_out.as_ref();
-        let (candidates, boilerplate) = sharing.into_candidates(left_out);
+        let mut compared = Compared::new((grams, document.row.characters), rule, false);
+        let mut rows = Vec::new();
+        // A document is not a duplicate of its own previous version.
+        for id in sharing.into_candidates(rule, left_out).into_iter().filter(|id| *id != document.id) {
+            let Some(row) = self.live_row(collection, &id)? else { continue };
+            compared.add(&row.grams);
+            if !left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
+                rows.push((id, row));
+            }
+        }
         let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
         let own = document.row.text.as_deref();
-        let own = own.map(|text| blank(text, &ranges(grams, |gram| boilerplate.contains(&gram.hash))));
         let mut estimated = Vec::new();
-        // A document is not a duplicate of its own previous version.
-        for (id, count) in candidates.into_iter().filter(|(id, _)| *id != document.id) {
-            let Some(row) = self.live_row(collection, &id)? else { continue };
-            if left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
-                continue;
-            }
-            let shared = Containment::of_grams(grams, &row.grams, |gram| boilerplate.contains(&gram));
-            let is_enough = Containment::shares_passage(count, grams.len(), row.grams.len());
+        for (id, row) in rows {
+            let (shared, is_enough) = compared.with((&row.grams, row.characters));
             if own.is_some() || (is_enough && shared.a_in_b >= least) {
                 estimated.push((is_enough, shared, id, row));
             }
         }
         estimated.sort_by(|a, b| b.1.a_in_b.total_cmp(&a.1.a_in_b).then_with(|| a.2.cmp(&b.2)));
-        let (mut matches, mut compared, mut bytes) = (Vec::new(), 0, 0);
+        let (mut matches, mut judged, mut bytes) = (Vec::new(), 0, 0);
         for (is_enough, mut shared, id, row) in estimated {
-            let is_possible = compared < JUDGED && bytes < JUDGED_BYTES;
+            let is_possible = judged < JUDGED && bytes < JUDGED_BYTES;
             let text = if own.is_some() && is_possible { self.text(collection, &id)? } else { None };
             let mut is_exact = false;
-            if let (Some(own), Some(text)) = (&own, text) {
+            if let (Some(own), Some(text)) = (own, text) {
                 bytes += own.len() + text.len();
-                compared += 1;
+                judged += 1;
                 if bytes <= JUDGED_BYTES {
-                    let text = blank(&text, &ranges(&row.grams, |gram| boilerplate.contains(&gram.hash)));
-                    let Ok(exact) = Containment::of(own, &text, || Ok::<_, Infallible>(()));
+                    let (own, text) = ((own, grams), (&text[..], &row.grams[..]));
+                    let Ok(exact) = by_letters(own, text, compared.boilerplate(), || Ok::<_, Infallible>(()));
                     (shared, is_exact) = (exact, true);
                 }
             }
@@ -232,6 +255,26 @@ impl Plan<'_> {
     }
 }
 
+/// Compares two texts, each with its grams, by their letters: without boilerplate, unless they share most of
+/// one with it.
+///
+/// # Errors
+/// The error of `check`, which is called from time to time.
+pub fn by_letters<E>(
+    a: (&str, &[Gram]),
+    b: (&str, &[Gram]),
+    boilerplate: &HashSet<u64, impl BuildHasher>,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Containment, E> {
+    let whole = Containment::of(a.0, b.0, &check)?;
+    if boilerplate.is_empty() || is_most(&whole) {
+        return Ok(whole);
+    }
+    let rest =
+        |(text, grams): (&str, &[Gram])| blank(text, &ranges(grams, |gram| boilerplate.contains(&gram.hash)));
+    Containment::of(&rest(a), &rest(b), check)
+}
+
 /// The ranges of characters from the first to the last of consecutive grams that `is_wanted`.
 pub fn ranges(grams: &[Gram], is_wanted: impl Fn(&Gram) -> bool) -> Vec<Range<u32>> {
     let wanted = grams.chunk_by(|a, b| is_wanted(a) == is_wanted(b)).filter(|part| is_wanted(&part[0]));
@@ -239,7 +282,7 @@ pub fn ranges(grams: &[Gram], is_wanted: impl Fn(&Gram) -> bool) -> Vec<Range<u3
 }
 
 /// The text with spaces in place of the characters in these ranges, which are in order.
-pub fn blank(text: &str, ranges: &[Range<u32>]) -> String {
+fn blank(text: &str, ranges: &[Range<u32>]) -> String {
     let mut ranges = ranges.iter().peekable();
     let blanked = (0..).zip(text.chars()).map(|(at, c)| {
         while ranges.next_if(|range| range.end <= at).is_some() {}

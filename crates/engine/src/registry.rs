@@ -178,7 +178,7 @@ impl Collection {
 
     /// Whether its documents keep the grams of their texts.
     pub fn keeps_grams(&self) -> bool {
-        self.settings.load().boilerplate.is_some()
+        self.settings.load().grams.is_some()
     }
 
     /// Whether its documents form clusters.

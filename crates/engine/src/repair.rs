@@ -18,7 +18,7 @@ use super::recent::Recent;
 use super::registry::Collection;
 use super::{BOILERPLATE, EngineSettings, recovery};
 use crate::{Document, OpenError, Operation, Row};
-use lookalike_hash::{CollectionId, CollectionName, DocumentId, Hash, Mark, Width};
+use lookalike_hash::{CollectionId, CollectionName, DocumentId, GramRule, Hash, Mark, Width};
 use lookalike_store::{
     Change, ClusterChanges, CollectionRecord, CollectionSettings, Loss, MarkCounts, Posting, Salvage,
     SalvagedRow, Store, StoreError,
@@ -269,7 +269,7 @@ fn derived(
         let settings = &mut record.settings;
         settings.keep_text |= row.text.is_some() || row.thumbnail.is_some();
         if !row.grams.is_empty() {
-            settings.boilerplate = Some(BOILERPLATE);
+            settings.grams = Some(GramRule { is_exact: false, boilerplate: BOILERPLATE });
         }
         if settings.signatures.is_none() {
             let bytes = row.sketch.and_then(|sketch| u16::try_from(sketch.len()).ok());

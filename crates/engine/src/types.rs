@@ -253,8 +253,10 @@ pub struct PassageQuery {
     pub hash: Hash,
     /// Its signature, in a collection of signatures.
     pub signature: Option<Arc<[u8]>>,
-    /// Its sampled grams.
+    /// Its grams.
     pub grams: Vec<Gram>,
+    /// The number of its characters, if it is known.
+    pub characters: Option<u32>,
     /// The minimum share of the text that is in the document, or of the document that is in the text, 0 to 1.
     pub containment: f64,
     /// The maximum number of matches.
@@ -270,7 +272,7 @@ pub struct PassageQuery {
 pub struct PassageAnswer {
     /// The matches: whole copies first, then by the larger of both shares.
     pub matches: Vec<Match>,
-    /// The grams of the text that are boilerplate: too many documents have them.
+    /// The grams of the text that are boilerplate: documents that are otherwise unlike have them.
     pub boilerplate: HashSet<u64>,
     /// Documents that would be matches without marks.
     pub marked: Vec<Match>,

@@ -39,7 +39,7 @@ mod wide;
 
 pub use check::{SketchCheck, are_duplicates, reach, sketch_similarity};
 pub use forms::{FormError, HashForm, NoForm};
-pub use gram::Gram;
+pub use gram::{Gram, GramRule, Passages};
 pub use hash::{Hash, HashError, Width, Word};
 pub use keep::{ClusterRule, KeepRule};
 pub use mark::Mark;

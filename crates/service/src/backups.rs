@@ -15,7 +15,7 @@ use super::second_check::SKETCH_BYTES;
 use super::thumbnails::{THUMBNAIL_BYTES, check_thumbnail};
 use lookalike_engine::{CollectionSettings, Document, EngineError, Incoming, Pieces, RestoreRules, Restored};
 use lookalike_hash::CollectionName;
-use lookalike_text::features::MAX_SAMPLED;
+use lookalike_text::features::MAX_EXACT;
 
 /// Maximum time by which the clock of the machine that made a backup may be ahead.
 const CLOCK_SKEW_MS: u64 = 24 * 3_600 * 1_000;
@@ -23,7 +23,7 @@ const CLOCK_SKEW_MS: u64 = 24 * 3_600 * 1_000;
 const MAX_ESCAPE: usize = 6;
 /// Maximum bytes of a document in a backup, without text and metadata: an id, a
 /// signature or a thumbnail, times, grams.
-const DOCUMENT_OVERHEAD: usize = (16 << 10) + 2 * THUMBNAIL_BYTES + MAX_SAMPLED * GRAM_DIGITS;
+const DOCUMENT_OVERHEAD: usize = (16 << 10) + 2 * THUMBNAIL_BYTES + MAX_EXACT * GRAM_DIGITS;
 /// Digits of a gram in a backup.
 const GRAM_DIGITS: usize = 32;
 
@@ -71,12 +71,13 @@ impl RestoreRules for Limits {
             clusters: _,
             keep_text: _,
             sketch_bytes,
-            boilerplate,
+            grams,
             expires_in,
         } = settings;
         if let Some(bytes) = sketch_bytes.filter(|bytes| !SKETCH_BYTES.contains(bytes)) {
             return refused(format!("sketch_bytes is {bytes}"));
         }
+        let boilerplate = grams.map(|rule| rule.boilerplate);
         if let Some(documents) = boilerplate.filter(|documents| !BOILERPLATE_DOCUMENTS.contains(documents)) {
             return refused(format!("boilerplate is {documents}"));
         }
@@ -97,7 +98,7 @@ impl RestoreRules for Limits {
         if let Some(thumbnail) = &row.thumbnail {
             check_thumbnail(thumbnail).map_err(|error| EngineError::NotAdmitted(of(error)))?;
         }
-        if row.grams.len() > MAX_SAMPLED {
+        if row.grams.len() > MAX_EXACT {
             let id = id.as_str();
             return Err(EngineError::NotAdmitted(format!(
                 "document {id:?} of the backup has too many grams"

@@ -19,9 +19,9 @@ use lookalike_text::fingerprint::{Banding, Profile, Profiles};
 /// a band.
 const RECALL: f64 = 0.95;
 
-/// The range of the most documents that may have a gram before it is boilerplate. A lookup reads up to so
+/// The range of the number of unlike documents that make boilerplate. A lookup reads at least so
 /// many postings per gram.
-pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=10_000;
+pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=1_000;
 
 /// The settings that a request names. An omitted setting keeps its value, or gets the default in a new
 /// collection.

@@ -23,7 +23,7 @@ use super::second_check::check_sketch;
 use super::thumbnails::{check_thumbnail, keeps_thumbnails};
 use lookalike_engine::{
     Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError, Lifetime,
-    MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
+    MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version, fewest_grams,
 };
 use lookalike_hash::{CollectionName, DocumentId, Hash};
 use lookalike_run::pool::{Cancel, Patience, Turns};
@@ -216,6 +216,8 @@ pub struct Added {
     pub hash: Hash,
     /// Whether the fingerprint is reliable; `None` if the client sent a hash, a signature or features.
     pub status: Option<Status>,
+    /// Whether it is a text that is too short to be found by its passages, which its collection keeps.
+    pub is_without_passages: bool,
     /// Which text of a page was used; `None` if it is no page.
     pub page: Option<PageText>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
@@ -373,6 +375,8 @@ impl Service {
             id: id.clone(),
             hash: row.hash,
             status: status(row),
+            is_without_passages: row.features.is_some()
+                && settings.grams.is_some_and(|rule| row.grams.len() < fewest_grams(rule)),
             page: *page,
             expires_ms: row.lifetime.end_ms(),
             outcome: Outcome::Absent,

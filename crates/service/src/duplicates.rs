@@ -30,7 +30,7 @@ impl Service {
         }
         let settings = self.engine()?.settings(collection)?;
         if let Some(least) = containment {
-            check_containment(settings.boilerplate.is_some(), least)?;
+            check_containment(settings.grams.is_some(), least)?;
         }
         let usual = self.rule_of(&settings)?;
         let check = if k.is_some() || threshold.is_some() { None } else { usual.check };

@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use super::Service;
 use super::error::ServiceError;
 use lookalike_engine::{CollectionSettings, Row};
-use lookalike_hash::{CollectionName, Gram};
-use lookalike_text::features::{MAX_SAMPLED, is_sampled};
+use lookalike_hash::{CollectionName, Gram, GramRule, Passages};
+use lookalike_text::features::{MAX_EXACT, MAX_SAMPLED, is_sampled};
 
 /// Facts that the exporting server had stored of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,8 +59,8 @@ impl Exported {
         }
         (row.features, row.short) = (features, is_short);
         if !grams.is_empty() {
-            check_passages(settings, "exported/grams")?;
-            check_grams(&grams, row.characters)?;
+            let Some(rule) = settings.grams else { return Err(other_passages("exported/grams")) };
+            check_grams(rule, &grams, row.characters)?;
             row.grams = grams;
         }
         Ok(())
@@ -68,35 +68,30 @@ impl Exported {
 }
 
 impl Service {
-    /// Checks whether documents with the grams of their texts, if an export has them, fit a collection.
+    /// Checks whether documents with these grams of their texts fit a collection.
     ///
     /// # Errors
     /// [`ServiceError::Invalid`] if they do not, and if there is no such collection.
-    pub fn check_passages_of(
-        &self,
-        collection: &CollectionName,
-        has_grams: bool,
-    ) -> Result<(), ServiceError> {
+    pub fn check_passages_of(&self, collection: &CollectionName, kept: Passages) -> Result<(), ServiceError> {
         let settings = self.engine()?.settings(collection)?;
-        if has_grams { check_passages(&settings, "passages") } else { Ok(()) }
+        let fits = kept == Passages::No || kept == Passages::of(settings.grams);
+        if fits { Ok(()) } else { Err(other_passages("passages")) }
     }
 }
 
-fn check_passages(settings: &CollectionSettings, field: &'static str) -> Result<(), ServiceError> {
-    if settings.boilerplate.is_some() {
-        return Ok(());
-    }
-    let detail = "the export has the grams by which passages are found, and this collection keeps none: make \
-                  one with \"passages\": true, or, to do without passages, leave \"passages\" out of the \
-                  header and \"grams\" out of the lines";
-    Err(ServiceError::invalid(field, detail))
+fn other_passages(field: &'static str) -> ServiceError {
+    let detail = "the export has grams by which passages are found, and this collection does not keep these: \
+                  make one with \"passages\": true, or \"exact\" if the header says so, or, to do without \
+                  passages, leave \"passages\" out of the header and \"grams\" out of the lines";
+    ServiceError::invalid(field, detail)
 }
 
-/// Checks that these may be the sampled grams of one text of so many characters.
-fn check_grams(grams: &[Gram], characters: Option<u32>) -> Result<(), ServiceError> {
-    let mut seen = HashSet::with_capacity(grams.len().min(MAX_SAMPLED));
-    let is_good = |gram: &Gram| gram.from < gram.to && is_sampled(gram.hash);
-    let wrong = if grams.len() > MAX_SAMPLED {
+/// Checks that these may be the grams of one text of so many characters.
+fn check_grams(rule: GramRule, grams: &[Gram], characters: Option<u32>) -> Result<(), ServiceError> {
+    let most = if rule.is_exact { MAX_EXACT } else { MAX_SAMPLED };
+    let mut seen = HashSet::with_capacity(grams.len().min(most));
+    let is_good = |gram: &Gram| gram.from < gram.to && (rule.is_exact || is_sampled(gram.hash));
+    let wrong = if grams.len() > most {
         "there are more than a text has"
     } else if !grams.iter().all(is_good) || !grams.is_sorted_by_key(|gram| gram.from) {
         "they are not sampled grams in the order of a text"
@@ -119,16 +114,19 @@ mod tests {
     #[test]
     fn only_the_grams_of_a_text_are_accepted() {
         let text: String = (0..900_u32).map(|n| format!("{:x} ", n.wrapping_mul(0x9e37_79b9))).collect();
-        let grams = sampled_grams(&text);
+        let (rule, grams) = (GramRule { is_exact: false, boilerplate: 5 }, sampled_grams(&text));
         assert!(grams.len() > 40);
         let characters = text.chars().count() as u32;
         let wrong = |change: &dyn Fn(&mut Vec<Gram>)| {
             let mut changed = grams.clone();
             change(&mut changed);
-            check_grams(&changed, Some(characters)).err().map(|error| error.to_string()).unwrap_or_default()
+            check_grams(rule, &changed, Some(characters))
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
         };
         assert_eq!(wrong(&|_| ()), "");
-        assert!(check_grams(&grams, None).is_ok());
+        assert!(check_grams(rule, &grams, None).is_ok());
         for (change, expected) in [
             (&(|grams: &mut Vec<Gram>| grams[3].hash += 40) as &dyn Fn(&mut Vec<Gram>), "not sampled"),
             (&|grams| grams.swap(3, 4), "in the order of a text"),

@@ -9,10 +9,10 @@ use super::error::ServiceError;
 use super::images::hashed;
 use super::second_check::fingerprint_with_sketch;
 use lookalike_engine::{Collection, CollectionSettings, EngineError, Row};
-use lookalike_hash::{CollectionName, Hash};
+use lookalike_hash::{CollectionName, Gram, GramRule, Hash};
 use lookalike_run::call::{self, NoMemory, Reserved};
 use lookalike_run::pool::{Cancel, Patience, PoolError};
-use lookalike_text::features::sampled_grams;
+use lookalike_text::features::{exact_grams, sampled_grams};
 use lookalike_text::fingerprint::{
     Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, check_takes_texts,
     has_too_little, makes_the_same, signature_name,
@@ -324,8 +324,13 @@ pub(super) fn sign(
     row.short = fingerprint.status == Status::Short;
     row.characters = Some(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
     row.sketch = sketch;
-    row.grams = if settings.boilerplate.is_some() { sampled_grams(text) } else { Vec::new() };
+    row.grams = settings.grams.map(|rule| grams_of(text, rule)).unwrap_or_default();
     Ok(fingerprint.status)
+}
+
+/// The grams of a text by which a collection with this rule finds passages.
+pub(super) fn grams_of(text: &str, rule: GramRule) -> Vec<Gram> {
+    if rule.is_exact { exact_grams(text) } else { sampled_grams(text) }
 }
 
 /// A profile by its name, with or without version.

@@ -167,7 +167,7 @@ mod tests {
                 k: 3,
                 threshold: None,
                 sketch_bytes: None,
-                boilerplate: None,
+                grams: None,
                 clusters: None,
                 keep_text: true,
                 expires_in: None,

@@ -9,28 +9,30 @@ use std::sync::Arc;
 
 use super::ask::{Ask, By};
 use super::clusters::placements_of;
-use super::fingerprints::{Content, reserve_for_text};
+use super::fingerprints::{Content, grams_of, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
-use lookalike_engine::{Collection, EngineError, Judge, Match, PassageQuery, blank, ranges, rank};
-use lookalike_hash::{DocumentId, Gram};
+use lookalike_engine::{Collection, EngineError, Judge, Match, PassageQuery, by_letters, ranges, rank};
+use lookalike_hash::{DocumentId, Gram, GramRule};
 use lookalike_run::pool::{Cancel, Patience};
-use lookalike_text::features::sampled_grams;
-use lookalike_text::fingerprint::{Containment, Profile};
+use lookalike_text::features::all_grams;
+use lookalike_text::fingerprint::Profile;
 
 /// The share of a text that must be in a document, or the other way round, unless a query sets another.
 const CONTAINMENT: f64 = 0.4;
 /// Where texts are compared, the estimate by twenty grams may be too low by this factor.
 const ESTIMATED: f64 = 0.5;
+/// So may one gram of a quotation that is a small part of a text: there no estimate is too low.
+const ESTIMATED_EXACTLY: f64 = 0.0;
 /// The number of texts that are compared per document of the answer.
 const COMPARED: usize = 4;
 
 /// The documents that share passages with the text of a query.
 #[derive(Clone, Debug)]
 pub struct Passages {
-    /// The number of sampled grams of the text.
+    /// The number of grams of the text.
     pub grams: usize,
-    /// The parts of the text, in characters, that too many documents have.
+    /// The parts of the text, in characters, that documents have which are otherwise unlike.
     pub boilerplate: Vec<Range<u32>>,
     /// The documents: whole copies first, then by the larger of both shares.
     pub documents: Vec<Match>,
@@ -41,12 +43,19 @@ pub struct Passages {
 /// The text of a query.
 struct Subject {
     grams: Vec<Gram>,
+    characters: Option<u32>,
     text: Option<String>,
 }
 
 impl Subject {
-    fn of(text: String) -> Subject {
-        Subject { grams: sampled_grams(&text), text: Some(text) }
+    /// A text for a collection with these settings. Where texts are kept, whose letters decide, a text that
+    /// is too short for exact passages may find some by chance.
+    fn of(text: String, rule: GramRule, keeps_text: bool) -> Subject {
+        let mut grams = grams_of(&text, rule);
+        if grams.is_empty() && rule.is_exact && keeps_text {
+            grams = all_grams(&text);
+        }
+        Subject { grams, characters: u32::try_from(text.chars().count()).ok(), text: Some(text) }
     }
 }
 
@@ -61,9 +70,7 @@ impl Service {
     ) -> Result<(), ServiceError> {
         let containment = min_containment(collection, ask)?;
         let settings = collection.settings();
-        if settings.boilerplate.is_none() || ask.cursor.is_some() {
-            return Ok(());
-        }
+        let Some(rule) = settings.grams.filter(|_| ask.cursor.is_none()) else { return Ok(()) };
         let (mut filter, mut document) = (ask.filter.clone(), None);
         let (text, stored) = match &ask.by {
             By::Content(Content::Text(text)) => (Some(text.clone()), None),
@@ -72,7 +79,7 @@ impl Service {
                 let row = self.document_in(collection, id).await?.row;
                 filter.get_or_insert_default().exclude(id.clone());
                 document = Some(id.clone());
-                (None, Some(Subject { grams: row.grams, text: row.text }))
+                (None, Some(Subject { grams: row.grams, characters: row.characters, text: row.text }))
             }
         };
         let limit = ask.matches(self.limits());
@@ -82,25 +89,34 @@ impl Service {
             let subject = match (text, stored) {
                 (Some(text), _) => {
                     reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
-                    Subject::of(text)
+                    Subject::of(text, rule, settings.keep_text)
                 }
                 (None, Some(stored)) => stored,
                 (None, None) => return Ok::<_, ServiceError>(None),
             };
-            let Subject { grams, text } = subject;
+            let Subject { grams, characters, text } = subject;
             let text = text.filter(|_| settings.keep_text);
             let (least, most) = if text.is_some() {
-                (containment * ESTIMATED, limit * COMPARED)
+                let share = if rule.is_exact { ESTIMATED_EXACTLY } else { ESTIMATED };
+                (containment * share, limit * COMPARED)
             } else {
                 (containment, limit)
             };
-            let query =
-                PassageQuery { hash, signature, grams, containment: least, limit: most, filter, document };
+            let query = PassageQuery {
+                hash,
+                signature,
+                grams,
+                characters,
+                containment: least,
+                limit: most,
+                filter,
+                document,
+            };
             let mut answer = engine.passages(&collection, &query, cancel)?;
             let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
             let boilerplate = ranges(&query.grams, is_boilerplate);
             if let Some(text) = text {
-                let judge = judge(blank(&text, &boilerplate), answer.boilerplate, containment);
+                let judge = judge(text, query.grams.clone(), answer.boilerplate, containment);
                 let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
                 answer.matches.append(&mut answer.marked);
                 engine.judge(&collection, &mut answer.matches, judge, cancel)?;
@@ -148,12 +164,13 @@ pub(super) fn check_containment(keeps_passages: bool, least: f64) -> Result<(), 
 }
 
 /// Compares the text of a query with those of matches that have one.
-fn judge(own: String, boilerplate: HashSet<u64>, least: f64) -> Judge {
+fn judge(own: String, grams: Vec<Gram>, boilerplate: HashSet<u64>, least: f64) -> Judge {
     Box::new(move |near, row, cancel| {
         let Some(text) = row.text else { return Ok(true) };
         let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
-        let text = blank(&text, &ranges(&row.grams, |gram| boilerplate.contains(&gram.hash)));
-        let shared = Containment::of(&own, &text, || cancel.check().map_err(EngineError::from))?;
+        let texts = ((&own[..], &grams[..]), (&text[..], &row.grams[..]));
+        let check = || cancel.check().map_err(EngineError::from);
+        let shared = by_letters(texts.0, texts.1, &boilerplate, check)?;
         let is_match = shared.a_in_b.max(shared.b_in_a) >= least;
         near.shared = Some(Box::new(shared));
         Ok(is_match)

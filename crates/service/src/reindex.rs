@@ -19,7 +19,7 @@ use super::{Service, ServiceError};
 use lookalike_engine::{
     CollectionInfo, CollectionSettings, Document, EngineError, Followed, Reindex, SettingsChange,
 };
-use lookalike_hash::{CollectionName, DocumentId};
+use lookalike_hash::{CollectionName, DocumentId, Passages};
 use lookalike_run::call::{self, Call, NoMemory};
 use lookalike_run::pool::{Cancel, Patience, PoolError, Turns};
 use lookalike_text::fingerprint::{Profile, Status};
@@ -45,8 +45,8 @@ pub struct WantedReindex {
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
-    /// Whether documents keep the grams by which passages are found.
-    pub passages: Option<bool>,
+    /// Which grams documents keep, by which passages are found.
+    pub passages: Option<Passages>,
 }
 
 /// The state of a reindex.

@@ -9,7 +9,7 @@ use super::codec;
 use super::error::StoreError;
 use super::lifetime::Lifetime;
 use lookalike_hash::{
-    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width,
+    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, GramRule, Hash, SignatureShape, Width,
 };
 
 /// The settings of a collection.
@@ -33,9 +33,8 @@ pub struct CollectionSettings {
     /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Only a reindex
     /// changes it.
     pub sketch_bytes: Option<u16>,
-    /// If documents keep the grams of their texts: the most documents that may have a gram before it counts
-    /// as boilerplate. Only a reindex changes whether they keep grams.
-    pub boilerplate: Option<u32>,
+    /// How documents keep the grams of their texts, if they do. Only a reindex changes which they keep.
+    pub grams: Option<GramRule>,
     /// How documents form clusters, if they do.
     pub clusters: Option<ClusterRule>,
     /// Whether documents keep their original text, or of an image a thumbnail.
@@ -55,7 +54,7 @@ impl CollectionSettings {
             k: 0,
             threshold: None,
             sketch_bytes: None,
-            boilerplate: None,
+            grams: None,
             clusters: None,
             keep_text: false,
             expires_in: None,

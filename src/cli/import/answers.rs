@@ -35,6 +35,9 @@ pub(super) struct Answer {
     pub(super) error: Option<Refusal>,
     /// `short` if the fingerprint of the document is not reliable.
     status: Option<String>,
+    /// Whether the text is too short to be found by its passages, which the collection keeps.
+    #[serde(default)]
+    without_passages: bool,
     /// `visible` if that text of a page was used.
     page: Option<String>,
     similar: Option<Box<RawValue>>,
@@ -55,6 +58,8 @@ struct Counts {
     duplicates: u64,
     /// Documents with short texts among these.
     short: u64,
+    /// Documents among these that are too short for passages.
+    without_passages: u64,
     /// Texts and pages whose charset was guessed, and in which bytes were replaced.
     guessed: u64,
     replaced: u64,
@@ -226,6 +231,7 @@ impl Answers {
         let outcome = answer.outcome.as_deref().unwrap_or_default();
         let status = answer.status.as_deref().filter(|status| *status == "short");
         self.counts.short += u64::from(status.is_some());
+        self.counts.without_passages += u64::from(answer.without_passages);
         self.counts.visible += u64::from(answer.page.as_deref() == Some("visible"));
         match outcome {
             "created" => self.counts.created += 1,
@@ -246,7 +252,18 @@ impl Answers {
     /// Prints the totals of a run, complete or not.
     pub(super) fn sum_up(&self) {
         let Counts {
-            created, updated, duplicates, short, guessed, replaced, visible, refused, bad, cut, ..
+            created,
+            updated,
+            duplicates,
+            short,
+            without_passages,
+            guessed,
+            replaced,
+            visible,
+            refused,
+            bad,
+            cut,
+            ..
         } = &self.counts;
         let unread = &self.counts.unread;
         let bad = refused + bad;
@@ -262,6 +279,9 @@ impl Answers {
         if *short > 0 {
             let short = counted(*short, "short text");
             eprintln!("{short}: a changed word may move the hash beyond k");
+        }
+        if *without_passages > 0 {
+            eprintln!("{} too short to be found by its passages", counted(*without_passages, "text"));
         }
         if *visible > 0 {
             eprintln!("{} compared by all visible text", counted(*visible, "page"));

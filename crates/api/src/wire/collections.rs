@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::hashes::{HashFormat, HashOut};
-use super::values::{Bits, ExpiresIn, Timestamp, present};
-use lookalike_hash::{ClusterRule, Hash, KeepRule, SignatureShape, SketchCheck};
+use super::values::{Bits, ExpiresIn, PassagesKept, Timestamp, present};
+use lookalike_hash::{ClusterRule, Hash, KeepRule, Passages, SignatureShape, SketchCheck};
 use lookalike_service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 use lookalike_service::{DEFAULT_SKETCH, SettingsChange, WantedCollection, keeps_texts, keeps_thumbnails};
 
@@ -36,11 +36,11 @@ pub struct CollectionIn {
     /// `POST /compare` use sketches in place of stored texts. Default: 32, and none if the profile makes
     /// signatures or takes hashes. Only `POST /reindex` of the collection changes it later.
     sketch_bytes: Option<u16>,
-    /// Whether documents are stored with sampled letter grams of their texts, by which parts of a text are
-    /// found inside another one. Only `POST /reindex` of the collection changes it later.
-    passages: Option<bool>,
-    /// With `passages`: grams that more than this number of documents have are boilerplate, 1 to 10,000.
-    /// Default: 100.
+    /// Whether documents are stored with letter grams of their texts, by which parts of a text are found
+    /// inside another one. Only `POST /reindex` of the collection changes it later.
+    passages: Option<PassagesKept>,
+    /// With `passages`: what this number of documents have that are otherwise unlike each other is
+    /// boilerplate, 1 to 1,000. Default: 5.
     boilerplate_documents: Option<u32>,
     /// Whether and how documents form clusters. To change it later, `POST /clusters` builds them anew.
     clusters: Option<ClustersIn>,
@@ -61,7 +61,7 @@ impl From<CollectionIn> for WantedCollection {
                 k: wanted.k.map(|k| k.0),
                 threshold: wanted.threshold,
                 sketch_bytes: wanted.sketch_bytes,
-                passages: wanted.passages,
+                passages: wanted.passages.map(Passages::from),
                 boilerplate: wanted.boilerplate_documents,
                 clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
                 keep_text: wanted.keep_text,
@@ -148,9 +148,9 @@ pub struct CollectionOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     sketch_bytes: Option<u16>,
     /// Whether documents are stored with the grams by which passages are found.
-    passages: bool,
-    /// The number of documents with a gram above which the gram is boilerplate, if the collection keeps
-    /// passages.
+    passages: PassagesKept,
+    /// The number of documents, otherwise unlike each other, that make what they share boilerplate, if the
+    /// collection keeps passages.
     #[serde(skip_serializing_if = "Option::is_none")]
     boilerplate_documents: Option<u32>,
     /// How documents form clusters, if they do.
@@ -186,8 +186,8 @@ impl From<CollectionInfo> for CollectionOut {
                 .map(|shape| info.settings.threshold.unwrap_or_else(|| shape.threshold_of(info.settings.k))),
             signatures: info.settings.signatures.map(SignaturesOut::from),
             sketch_bytes: info.settings.sketch_bytes,
-            passages: info.settings.boilerplate.is_some(),
-            boilerplate_documents: info.settings.boilerplate,
+            passages: Passages::of(info.settings.grams).into(),
+            boilerplate_documents: info.settings.grams.map(|rule| rule.boilerplate),
             clusters: info.settings.clusters.map(ClustersOut::from),
             keep_text: keeps_texts,
             keep_thumbnail,

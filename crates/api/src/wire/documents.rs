@@ -202,6 +202,10 @@ pub struct AddedOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// `true` if its text is too short to be found by its passages, in a collection that keeps passages.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(value_type = Option<bool>)]
+    without_passages: bool,
     /// Which text of the page was used, if it was sent as `html`.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<PageIn>,
@@ -287,6 +291,7 @@ impl AddedOut {
             hash: HashOut::new(added.hash, form),
             outcome,
             status: added.status.map(StatusOut::from),
+            without_passages: added.is_without_passages,
             page: added.page.map(PageIn::from),
             cluster: added.placement.map(PlacementOut::from),
             expires_at: expires_ms.map(Timestamp),
@@ -397,6 +402,10 @@ pub struct LineOut {
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// `true` if its text is too short to be found by its passages, in a collection that keeps passages.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(value_type = Option<bool>)]
+    without_passages: bool,
     /// Which text of the page was used, if it was sent as `html`.
     #[serde(skip_serializing_if = "Option::is_none")]
     page: Option<PageIn>,
@@ -440,6 +449,7 @@ impl LineOut {
             hash,
             outcome,
             status,
+            without_passages,
             page,
             cluster,
             expires_at,
@@ -453,6 +463,7 @@ impl LineOut {
             hash: Some(hash),
             outcome: Some(outcome),
             status,
+            without_passages,
             page,
             cluster,
             expires_at,

@@ -10,7 +10,8 @@ use utoipa::IntoParams;
 use super::exported::ExportedIn;
 use super::filter::FilterParam;
 use super::hashes::{HashFormat, HashOut};
-use super::values::{Arrival, Id, Metadata, SignatureHex, SketchHex, Timestamp};
+use super::values::{Arrival, Id, Metadata, PassagesKept, SignatureHex, SketchHex, Timestamp};
+use lookalike_hash::Passages;
 use lookalike_service::{CollectionInfo, CollectionSettings, Exported, Filter, keeps_texts};
 
 /// The most bytes of a header, which is read where it delays other requests.
@@ -58,7 +59,7 @@ pub struct ExportHeader {
     /// Whether documents have the grams by which passages are found; the line of a text that is not kept has
     /// them.
     #[serde(default)]
-    pub passages: bool,
+    pub passages: PassagesKept,
     /// The number of marks of the collection, which are not in the export.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub marks: u64,
@@ -98,7 +99,7 @@ impl ExportHeader {
             profile: settings.profile,
             bits: settings.width.bits(),
             sketch_bytes: settings.sketch_bytes,
-            passages: settings.boilerplate.is_some(),
+            passages: Passages::of(settings.grams).into(),
             marks: info.marks,
             representatives: params.representatives,
             hash_format: params.hash_format,

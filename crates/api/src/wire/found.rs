@@ -75,7 +75,8 @@ impl MatchOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Shared)]
 struct SharedOut {
-    /// The share of the text of the query that is in the document, 0 to 1. Boilerplate does not count.
+    /// The share of the text of the query that is in the document, 0 to 1. Boilerplate does not count,
+    /// unless most of one of both texts is shared with it.
     query_in_document: f64,
     /// The share of the document that is in the text of the query, 0 to 1.
     document_in_query: f64,
@@ -114,11 +115,12 @@ impl From<Containment> for SharedOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Passages)]
 struct PassagesOut {
-    /// The number of sampled grams of the text. With fewer than two no document is found; a text of 200
+    /// The number of grams of the text. With fewer than two sampled ones no document is found; a text of 200
     /// letters or 100 Chinese characters has about three.
     grams: usize,
-    /// The parts of the text that more documents have than `boilerplate_documents`: the first character, and
-    /// the one after the last. They find no document.
+    /// The parts of the text that `boilerplate_documents` have which are otherwise unlike each other: the
+    /// first character, and the one after the last. They count for a document only if, with them, seven
+    /// tenths of one of both texts are shared.
     boilerplate: Vec<[u32; 2]>,
     /// The documents of which `min_containment` is in the text, or the other way round: whole copies first,
     /// then by the larger share.

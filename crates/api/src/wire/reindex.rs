@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::collections::CollectionOut;
-use super::values::{Bits, Timestamp};
+use super::values::{Bits, PassagesKept, Timestamp};
 use crate::error::{Body, Problem};
+use lookalike_hash::Passages;
 use lookalike_service::{CollectionInfo, Reindexed, WantedReindex};
 
 /// The settings of the new fingerprints. A setting that is omitted stays, except that `k` is that of a new
@@ -23,14 +24,20 @@ pub struct ReindexIn {
     threshold: Option<f64>,
     /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none.
     sketch_bytes: Option<u16>,
-    /// Whether documents are stored with sampled letter grams of their texts.
-    passages: Option<bool>,
+    /// Whether documents are stored with letter grams of their texts.
+    passages: Option<PassagesKept>,
 }
 
 impl From<ReindexIn> for WantedReindex {
     fn from(wanted: ReindexIn) -> WantedReindex {
         let ReindexIn { profile, k, threshold, sketch_bytes, passages } = wanted;
-        WantedReindex { profile, k: k.map(|k| k.0), threshold, sketch_bytes, passages }
+        WantedReindex {
+            profile,
+            k: k.map(|k| k.0),
+            threshold,
+            sketch_bytes,
+            passages: passages.map(Passages::from),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder,
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use lookalike_hash::{DocumentId, SignatureShape};
+use lookalike_hash::{DocumentId, Passages, SignatureShape};
 use lookalike_service::{EXPIRES_IN, SKETCH_BYTES, Status};
 
 /// A Hamming distance. Its range is checked where the width of the collection is known.
@@ -303,6 +303,52 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::<T>::deserialize(deserializer).map(Some)
+}
+
+/// Which letter grams documents are stored with: `false` for none, `true` for a sample, by which articles are
+/// found in pages, `"exact"` for as many that every run of 100 letters, or of 25 Chinese characters, kana or
+/// Hangul syllables, is found inside another text.
+#[derive(Clone, Copy, Debug, Serialize, serde::Deserialize, ToSchema)]
+#[serde(untagged, expecting = "true, false or \"exact\"")]
+#[schema(as = PassagesKept, example = true)]
+pub enum PassagesKept {
+    /// A sample, or none.
+    Sampled(bool),
+    /// Some of every run.
+    Exact(Exact),
+}
+
+/// The word for exact passages.
+#[derive(Clone, Copy, Debug, Serialize, serde::Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Exact {
+    /// Some of every run.
+    Exact,
+}
+
+impl Default for PassagesKept {
+    fn default() -> PassagesKept {
+        PassagesKept::Sampled(false)
+    }
+}
+
+impl From<Passages> for PassagesKept {
+    fn from(kept: Passages) -> PassagesKept {
+        match kept {
+            Passages::Exact => PassagesKept::Exact(Exact::Exact),
+            kept => PassagesKept::Sampled(kept == Passages::Sampled),
+        }
+    }
+}
+
+impl From<PassagesKept> for Passages {
+    fn from(kept: PassagesKept) -> Passages {
+        match kept {
+            PassagesKept::Sampled(false) => Passages::No,
+            PassagesKept::Sampled(true) => Passages::Sampled,
+            PassagesKept::Exact(Exact::Exact) => Passages::Exact,
+        }
+    }
 }
 
 /// Whether a fingerprint is reliable.

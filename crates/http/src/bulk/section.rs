@@ -48,7 +48,7 @@ pub(crate) fn headers(service: &Arc<Service>, collection: &CollectionName) -> He
             let checked = service
                 .check_profile_of(&collection, &header.profile)
                 .and_then(|()| service.check_sketches_of(&collection, header.sketch_bytes))
-                .and_then(|()| service.check_passages_of(&collection, header.passages));
+                .and_then(|()| service.check_passages_of(&collection, header.passages.into()));
             let refused = checked.err().filter(|_| !header.may_have_texts());
             Section {
                 form: header.hash_format,
