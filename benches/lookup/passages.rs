@@ -1,5 +1,5 @@
-//! Collections with passages, sampled and exact, compared with one without: the rate of a stream of documents, the memory, the
-//! disk, and the time of lookups by text.
+//! Collections with passages, sampled and exact, compared with one without: the rate of a stream of
+//! documents, the memory, the disk, and the time of lookups by text.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};

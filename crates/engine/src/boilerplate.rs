@@ -17,7 +17,7 @@ use lookalike_text::fingerprint::Containment;
 /// The number of documents, unlike each other, that make a gram boilerplate, unless a collection sets it.
 pub(super) const BOILERPLATE: u32 = 5;
 /// The share of one of two texts from which what they share is never boilerplate.
-const MOST: f64 = 0.7;
+pub(super) const MOST: f64 = 0.7;
 /// The same by grams, where letters will decide.
 const LIKELY_MOST: f64 = 0.5;
 /// The fewest grams beside those of the query by which documents are known to be unlike.

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
-use super::boilerplate::{Compared, is_most};
+use super::boilerplate::{Compared, MOST, is_most};
 use super::marks::{LeftOut, Marks};
 use super::near_duplicates::DUPLICATES_NAMED;
 use super::planning::Plan;
@@ -211,7 +211,8 @@ impl Plan<'_> {
         }
         let left_out = self.left_out(collection, document)?;
         let left_out = left_out.as_ref();
-        let mut compared = Compared::new((grams, document.row.characters), rule, false);
+        let own = document.row.text.as_deref();
+        let mut compared = Compared::new((grams, document.row.characters), rule, own.is_some());
         let mut rows = Vec::new();
         // A document is not a duplicate of its own previous version.
         for id in sharing.into_candidates(rule, left_out).into_iter().filter(|id| *id != document.id) {
@@ -222,11 +223,11 @@ impl Plan<'_> {
             }
         }
         let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
-        let own = document.row.text.as_deref();
         let mut estimated = Vec::new();
         for (id, row) in rows {
             let (shared, is_enough) = compared.with((&row.grams, row.characters));
-            if own.is_some() || (is_enough && shared.a_in_b >= least) {
+            let is_judged = own.is_some() && shared.a_in_b > 0.0;
+            if is_judged || (is_enough && shared.a_in_b >= least) {
                 estimated.push((is_enough, shared, id, row));
             }
         }
@@ -245,7 +246,9 @@ impl Plan<'_> {
                     (shared, is_exact) = (exact, true);
                 }
             }
-            if shared.a_in_b >= least && (is_exact || is_enough) {
+            let may_be_boilerplate =
+                own.is_some() && !compared.boilerplate().is_empty() && shared.a_in_b < MOST;
+            if shared.a_in_b >= least && (is_exact || is_enough && !may_be_boilerplate) {
                 matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
             }
         }
