@@ -43,19 +43,20 @@ pub(super) fn stream(
     taken_ms: u64,
     permit: OwnedSemaphorePermit,
 ) -> Pieces {
-    pieces(format!("collection {}", collection.name), permit, move |out| {
+    pieces(format!("collection {}", collection.name), MAX_QUEUED, permit, move |out| {
         write(&shared, &collection, taken_ms, out)
     })
 }
 
 /// Runs `write` on a thread of its own, and returns its output as a stream that ends with success or an
-/// error.
+/// error. A flush ends a piece, of which at most `queued` wait for the reader.
 pub(super) fn pieces(
     what: String,
+    queued: usize,
     permit: OwnedSemaphorePermit,
     write: impl FnOnce(Outgoing) -> Result<u64, EngineError> + Send + 'static,
 ) -> Pieces {
-    let (send, receive) = mpsc::channel(MAX_QUEUED + 1);
+    let (send, receive) = mpsc::channel(queued + 1);
     // Reserve capacity for the last message: a client that is behind must still learn whether the backup is
     // complete.
     let end = send.clone().try_reserve_owned().expect("an empty channel has capacity");
@@ -196,7 +197,7 @@ mod tests {
                 None => Ok(out.sent),
             }
         };
-        let pieces = pieces("a test".to_owned(), permit, write);
+        let pieces = pieces("a test".to_owned(), MAX_QUEUED, permit, write);
         // The writer releases its permit when it is done.
         drop(permits.acquire().await.unwrap());
         let items: Vec<_> = pieces.collect().await;
@@ -211,5 +212,20 @@ mod tests {
             assert_eq!(read_late(count, None).await, (count, true));
             assert_eq!(read_late(count, Some(io::ErrorKind::Other)).await, (count, false));
         }
+    }
+
+    #[tokio::test]
+    async fn a_flush_ends_a_piece_of_any_length() {
+        let permit = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        let write = |mut out: Outgoing| {
+            for length in [3 * CHUNK, 5] {
+                out.write_all(&[1; 4]).and_then(|()| out.write_all(&vec![2; length])).unwrap();
+                out.flush().unwrap();
+            }
+            out.finish()
+        };
+        let pieces = pieces("a test".to_owned(), 2, permit, write);
+        let lengths: Vec<usize> = pieces.map(|piece| piece.unwrap().len()).collect().await;
+        assert_eq!(lengths, [4 + 3 * CHUNK, 4 + 5]);
     }
 }

@@ -55,6 +55,12 @@ pub enum LogError {
         /// The position from which the reader wanted to go on.
         after: Position,
     },
+    /// A snapshot was removed while it was read.
+    #[error("the snapshot at {position} was removed while it was read. Begin again with the newest")]
+    SnapshotRemoved {
+        /// Its position.
+        position: Position,
+    },
     /// The log ends before a position that this server has reached: the store lost data, or was replaced.
     #[error(
         "the log does not have the entry at {position} that this server has applied, and ends at {end}: it \

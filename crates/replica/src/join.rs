@@ -53,7 +53,7 @@ impl Replicas {
 
     async fn try_copy(&self, dir: &Path, settings: EngineSettings) -> Result<(), CopyFailure> {
         match self.log.newest_snapshot(None).await? {
-            Some(position) => snapshots::load(&self.log, position, dir, settings).await?,
+            Some(snapshot) => snapshots::load(&self.log, &snapshot, dir, settings).await?,
             None => remove_data(dir)?,
         }
         standing::forget(&self.dir).map_err(CopyFailure::Mark)

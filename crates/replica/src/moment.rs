@@ -78,7 +78,7 @@ pub async fn go_back(
     }
     let until = UNIX_EPOCH + Duration::from_millis(until_ms);
     if let Some(snapshot) = log.newest_snapshot(Some(until)).await.map_err(MomentError::Log)? {
-        let loaded = snapshots::load(&log, snapshot, dir, settings).await;
+        let loaded = snapshots::load(&log, &snapshot, dir, settings).await;
         loaded.map_err(|error| MomentError::Snapshot(Box::new(error)))?;
     }
     let (done, replayed) = oneshot::channel();

@@ -1,11 +1,10 @@
 //! Snapshots in the log: one server writes them, and one that has no data, or data that the log does
 //! not reach any more, begins with the newest.
 //!
-//! A snapshot is a copy of everything that a server has, in parts of LZ4. It has the digests of its
-//! collections, with which the start of a server compares its rows.
-//!
-//! *Absent*: parts that several snapshots share. Each has all data, so one is written only when the log has
-//! grown as much as the last one.
+//! A snapshot is a copy of everything that a server has. It has the digests of its
+//! collections, with which the start of a server compares its rows. The log stores only pieces of the copy
+//! that the snapshot before does not have, but all data are read for it: so the next one is due when the log
+//! has grown by as much as the last one took, and by a share of the data.
 
 use std::io;
 use std::path::Path;
@@ -13,14 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
-use futures::stream::{self, Stream};
-use lz4_flex::block::{compress_prepend_size, decompress, uncompressed_size};
+use futures::stream;
+use futures::{StreamExt, TryStreamExt};
 
 use super::{ReplicaError, Replicas, join, wait};
 use lookalike_engine::{Engine, EngineError, EngineSettings, Pieces};
-use lookalike_log::objects::ObjectLog;
+use lookalike_log::objects::{ObjectLog, Snapshot};
 use lookalike_log::{LogError, Position};
 
 /// How often it is checked whether a snapshot is due.
@@ -29,9 +26,8 @@ const CHECK: Duration = Duration::from_secs(10);
 const DAILY: Duration = Duration::from_hours(24);
 /// How long a copy waits until the log has its last entry.
 const SENT: Duration = Duration::from_mins(1);
-/// Bytes of a part before compression, and at most.
-const PART: usize = 8 << 20;
-const MAX_PART: usize = 1 << 30;
+/// One is due when the log has grown by this share of the data, which it reads.
+const SHARE: u64 = 16;
 
 /// When snapshots are written, and how long the log is kept.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +43,8 @@ pub struct SnapshotPolicy {
 pub(super) struct Written {
     /// Bytes of entries that were followed when the last snapshot was written.
     followed: AtomicU64,
-    /// The size of the last snapshot.
-    bytes: AtomicU64,
+    /// By how much they must grow until the next one, at least.
+    growth: AtomicU64,
 }
 
 /// Why no snapshot was written.
@@ -80,22 +76,28 @@ impl Replicas {
             return Ok(());
         }
         let position = engine.durable_position()?;
-        let newest = log.newest_snapshot(None).await?.map_or(0, |Position(newest)| newest);
+        let newest = log.newest_snapshot(None).await?.map_or(0, |newest| newest.position.0);
         let followed = self.order.lock().as_ref().map_or(0, |order| order.followed());
         let grown = followed - self.written.followed.load(Ordering::Relaxed).min(followed);
-        let enough = self.settings.snapshots.bytes.max(self.written.bytes.load(Ordering::Relaxed));
+        let enough = self.settings.snapshots.bytes.max(self.written.growth.load(Ordering::Relaxed));
         let is_old = log.age_of_snapshot().await?.is_some_and(|age| age >= DAILY);
         if position > newest && (grown >= enough || is_old) {
-            let bytes = Arc::new(AtomicU64::new(0));
             let Some((position, pieces)) = self.copy_between_entries(position, engine).await? else {
                 return Ok(());
             };
-            log.write_snapshot(Position(position), parts(pieces, Arc::clone(&bytes))).await?;
+            let pieces = pieces.map_err(|error| LogError::Copy(Box::new(error))).boxed();
+            let Some(written) = log.write_snapshot(Position(position), pieces).await? else {
+                return Ok(());
+            };
+            let growth = written.new_bytes.max(written.bytes / SHARE);
             self.written.followed.store(followed, Ordering::Relaxed);
-            self.written.bytes.store(bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.written.growth.store(growth, Ordering::Relaxed);
             tracing::info!(
                 position,
-                bytes = bytes.load(Ordering::Relaxed),
+                parts = written.parts,
+                bytes = written.bytes,
+                new_parts = written.new_parts,
+                new_bytes = written.new_bytes,
                 "wrote a snapshot to the shared log"
             );
         }
@@ -146,46 +148,10 @@ impl Replicas {
 /// Replaces the data in `dir` by those of a snapshot.
 pub(super) async fn load(
     log: &ObjectLog,
-    position: Position,
+    snapshot: &Snapshot,
     dir: &Path,
     settings: EngineSettings,
 ) -> Result<(), join::CopyFailure> {
-    tracing::info!(%position, "reading a snapshot of the shared log");
-    let pieces = log.read_snapshot(position).map(|part| unpacked(&part.map_err(io::Error::other)?));
-    join::write(pieces, dir, settings).await
-}
-
-/// The parts of a copy, whose bytes are counted.
-fn parts(
-    pieces: Pieces,
-    bytes: Arc<AtomicU64>,
-) -> impl Stream<Item = Result<Bytes, LogError>> + Unpin + Send {
-    let next = move |mut pieces: Pieces| {
-        let bytes = Arc::clone(&bytes);
-        async move {
-            let mut part = BytesMut::new();
-            while part.len() < PART {
-                match pieces.next().await {
-                    Some(Ok(piece)) => part.extend_from_slice(&piece),
-                    Some(Err(error)) => return Some((Err(LogError::Copy(Box::new(error))), pieces)),
-                    None => break,
-                }
-            }
-            if part.is_empty() {
-                return None;
-            }
-            let packed = tokio::task::spawn_blocking(move || compress_prepend_size(&part)).await;
-            let packed = packed.map(Bytes::from).map_err(|error| LogError::Copy(Box::new(error)));
-            bytes.fetch_add(packed.as_ref().map_or(0, Bytes::len) as u64, Ordering::Relaxed);
-            Some((packed, pieces))
-        }
-    };
-    // The last part ends with the pieces, and the next call finds none.
-    stream::unfold(pieces.fuse().boxed(), next).boxed()
-}
-
-fn unpacked(part: &[u8]) -> io::Result<Bytes> {
-    let unpacked = uncompressed_size(part).ok().filter(|(length, _)| *length <= MAX_PART);
-    let unpacked = unpacked.and_then(|(length, packed)| decompress(packed, length).ok());
-    unpacked.map(Bytes::from).ok_or_else(|| io::Error::other("a part of the snapshot is damaged"))
+    tracing::info!(position = %snapshot.position, "reading a snapshot of the shared log");
+    join::write(log.read_snapshot(snapshot).map_err(io::Error::other), dir, settings).await
 }

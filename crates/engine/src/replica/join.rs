@@ -10,6 +10,9 @@ use super::super::directory::Directory;
 use crate::{Engine, EngineError, EngineSettings, OpenError, Pieces, permit};
 use lookalike_store::{CopyError, Store, wait_until_closed};
 
+/// Pieces of some MiB that wait for the reader of a copy.
+const QUEUED: usize = 2;
+
 /// Why a server has no copy.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
@@ -22,14 +25,15 @@ pub enum JoinError {
 }
 
 impl Engine {
-    /// Streams a copy of everything that this server has at one moment, for [`replace_data`].
+    /// Streams a copy of everything that this server has at one moment, for [`replace_data`]. Pieces are cut
+    /// where their content decides: most are those of an earlier copy, if little has changed.
     ///
     /// # Errors
     /// [`EngineError::Busy`] if other copies or backups are in progress.
     pub fn copy(&self) -> Result<Pieces, EngineError> {
         let permit = permit(&self.backups, "the capacity for backups")?;
         let shared = Arc::clone(&self.shared);
-        Ok(pieces("all collections".to_owned(), permit, move |mut out| {
+        Ok(pieces("all collections".to_owned(), QUEUED, permit, move |mut out| {
             shared.store.view().copy_to(&mut out).map_err(|error| match error {
                 CopyError::Store(error) => EngineError::Store(error),
                 CopyError::Stream(error) => io_error(error),

@@ -8,7 +8,7 @@
 //! | `log/NUMBER` | an entry, with the id of its append |
 //! | `identity`, `format` | which log it is, and what all servers must agree on |
 //! | `servers/NAME` | what a server says about itself, while it is alive |
-//! | `snapshots/POSITION`, `parts/…` | the data at a position (`snapshots`) |
+//! | `snapshots/NUMBER`, `parts/…` | the data at a position (`snapshots`) |
 //!
 //! Four digits of the number are the name in a folder, since folders of file systems are not for millions.
 //!
@@ -21,6 +21,7 @@ mod folder;
 mod identity;
 mod known;
 mod members;
+mod parts;
 #[cfg(test)]
 mod simulation;
 mod snapshots;
@@ -43,6 +44,7 @@ use self::batch::Ids;
 use self::identity::Expected;
 use self::known::Known;
 use self::members::Told;
+pub use self::snapshots::{Snapshot, Written};
 pub use self::store::StoreError;
 use self::store::{Answer, Fate, Objects};
 use self::time::{Real, Time, within};
@@ -141,7 +143,7 @@ impl Inner {
     async fn find_end(&self) -> Result<u64, StoreError> {
         if self.known.end() == 0 {
             // The first entries may be removed.
-            self.known.see(self.snapshots().await?.last().map_or(0, |(position, _)| *position));
+            self.known.see(self.newest(None).await?.map_or(0, |newest| newest.position.0));
         }
         let (mut low, mut step) = (self.known.end(), 1);
         while self.has(low + step).await? {
@@ -172,8 +174,7 @@ impl Inner {
     async fn anchor(&self, after: u64) -> Result<Result<(), LogError>, StoreError> {
         let begun = self.time.now();
         while !self.has(after.max(1)).await? {
-            let snapshots = self.snapshots().await?;
-            if snapshots.last().is_some_and(|(position, _)| *position > after) {
+            if self.newest(None).await?.is_some_and(|newest| newest.position.0 > after) {
                 return Ok(Err(LogError::Trimmed { after: Position(after) }));
             }
             if after == 0 {

@@ -1,11 +1,12 @@
 //! Servers that append to the log and read it, in a world that fails by a seed, are held against the objects
 //! that the store has in the end: one sequence of appends.
 //!
-//! It runs the real appends and tails. Replaced are the store (`world`), the time, and the engine: a server
+//! It runs the real appends and tails, and in `snapshots` the real snapshots. Replaced are the store (`world`), the time, and the engine: a server
 //! keeps the payloads that it has read, and loses the last ones in a crash.
 //!
 //! `LOOKALIKE_LOG_SEEDS=100000` runs as many seeds, and `LOOKALIKE_LOG_SEED=17` only this one.
 
+mod snapshots;
 mod world;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::future::{AbortHandle, Future, abortable};
+use futures::future::AbortHandle;
 use parking_lot::Mutex;
 
 use self::world::{Weather, World};
@@ -75,10 +76,10 @@ impl Scenario {
             );
             let mut handles = Vec::new();
             for _ in 0..2 {
-                handles.push(self.start(Arc::clone(&self).append(log.clone())));
+                handles.push(self.world.start(Arc::clone(&self).append(log.clone())));
             }
-            handles.push(self.start(Arc::clone(&self).follow(log.clone(), server)));
-            handles.push(self.start(Arc::clone(&self).ask(log)));
+            handles.push(self.world.start(Arc::clone(&self).follow(log.clone(), server)));
+            handles.push(self.world.start(Arc::clone(&self).ask(log)));
             let until = self.world.now() + Duration::from_millis(life);
             let until = if until < STORM { until } else { STORM + CALM };
             self.world.sleep(until.saturating_sub(self.world.now())).await;
@@ -88,14 +89,6 @@ impl Scenario {
             let read = &mut self.notes.lock().read[server];
             read.truncate(read.len().saturating_sub(lost));
         }
-    }
-
-    fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let (task, handle) = abortable(task);
-        self.world.spawn(async move {
-            let _ = task.await;
-        });
-        handle
     }
 
     async fn append(self: Arc<Self>, log: ObjectLog) {
@@ -201,20 +194,24 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// Runs a scenario with many seeds, or with the one that is asked for. Each run returns how much it did.
+fn each_seed(run: impl Fn(u64) -> usize + std::panic::RefUnwindSafe) {
+    let seeds = match number("LOOKALIKE_LOG_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LOOKALIKE_LOG_SEEDS").unwrap_or(1_000),
+    };
+    let (mut done, count) = (0, seeds.end - seeds.start);
+    for seed in seeds {
+        let ran = std::panic::catch_unwind(|| run(seed));
+        done += ran.unwrap_or_else(|_| panic!("LOOKALIKE_LOG_SEED={seed} repeats this failure"));
+    }
+    println!("{done} entries or snapshots with {count} seeds");
+    assert!(count == 1 || done as u64 > 20 * count, "only {done}");
+}
+
 #[test]
 fn an_append_is_in_the_log_once_and_all_servers_read_the_same() {
-    if let Some(seed) = number("LOOKALIKE_LOG_SEED") {
-        println!("{} entries", run(seed, false));
-        return;
-    }
-    let seeds = number("LOOKALIKE_LOG_SEEDS").unwrap_or(1_000);
-    let mut entries = 0;
-    for seed in 0..seeds {
-        let ran = std::panic::catch_unwind(|| run(seed, false));
-        entries += ran.unwrap_or_else(|_| panic!("LOOKALIKE_LOG_SEED={seed} repeats this failure"));
-    }
-    println!("{entries} entries with {seeds} seeds");
-    assert!(entries as u64 > 20 * seeds, "only {entries} entries");
+    each_seed(|seed| run(seed, false));
 }
 
 /// The checks find a store that replaces what is there.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, pending};
+use futures::future::{AbortHandle, BoxFuture, abortable, pending};
 use parking_lot::Mutex;
 
 use super::super::store::{Answer, Created, Fate, Listed, Objects, StoreError};
@@ -115,6 +115,13 @@ impl World {
         self.0.lock().spawned.push(task.boxed());
     }
 
+    /// Spawns a task that can be aborted.
+    pub(super) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let (task, handle) = abortable(task);
+        self.spawn(task.map(drop));
+        handle
+    }
+
     pub(super) fn number(&self, range: std::ops::Range<u64>) -> u64 {
         self.0.lock().rng.u64(range)
     }
@@ -135,6 +142,12 @@ impl World {
             .filter(|(name, _)| name.starts_with(folder))
             .map(|(_, found)| found.0.clone())
             .collect()
+    }
+
+    /// The names of the objects of a folder, in their order.
+    pub(super) fn names(&self, folder: &str) -> Vec<String> {
+        let objects = &self.0.lock().objects;
+        objects.keys().filter_map(|name| name.strip_prefix(folder)).map(str::to_owned).collect()
     }
 
     fn hits(&self, percent: u32) -> bool {
