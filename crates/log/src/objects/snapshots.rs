@@ -119,7 +119,7 @@ impl ObjectLog {
         let mark = Bytes::from(format!("{position} {list}"));
         let is_own = inner.agree(&mark_of(number), mark.clone()).await? == mark;
         if is_own && inner.snapshots().await.is_ok_and(|all| all.last().is_some_and(|last| last.0 > number)) {
-            let _ = self.inner.store.remove(&mark_of(number)).await;
+            inner.remove(&mark_of(number)).await?;
             return Ok(None);
         }
         Ok(is_own.then_some(written))

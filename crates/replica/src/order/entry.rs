@@ -1,7 +1,7 @@
 //! An entry of the shared log: a command, and which server appended it when.
 //!
 //! ```text
-//! u8 layout   u64 XXH3 of the rest   (u32 length, LZ4 block of the body in postcard)
+//! u8 layout   u64 XXH3 of the rest   u32 length of the body, zstd of the body in postcard
 //! ```
 //!
 //! The body has the origin (the start of a server that appended the entry), the number that the origin gave
@@ -10,14 +10,16 @@
 //! *Absent*: what a command says (`lookalike-engine`).
 
 use bytes::Bytes;
-use lz4_flex::block::{compress_prepend_size, decompress, uncompressed_size};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
+use zstd::bulk::{compress, decompress};
 
 use lookalike_engine::Payload;
 
 /// The layout that is written. Readers refuse a later one.
 const LAYOUT: u8 = 1;
+/// Of zstd: half again as fast as 3, for a tenth more bytes.
+const LEVEL: i32 = 1;
 /// Maximum bytes of a body without compression. A damaged length must not take all memory.
 const MAX_BODY: usize = 1 << 30;
 
@@ -55,7 +57,9 @@ impl Entry {
     /// Its bytes.
     pub(super) fn to_bytes(&self) -> Bytes {
         let body = postcard::to_stdvec(self).expect("every part of an entry has a form in postcard");
-        let packed = compress_prepend_size(&body);
+        let length = u32::try_from(body.len()).expect("a command is far shorter").to_le_bytes();
+        let packed = compress(&body, LEVEL).expect("memory can be compressed into memory");
+        let packed = [&length[..], &packed].concat();
         let checksum = xxh3_64(&packed).to_le_bytes();
         [&[LAYOUT][..], &checksum, &packed].concat().into()
     }
@@ -70,8 +74,11 @@ impl Entry {
         if u64::from_le_bytes(*checksum) != xxh3_64(packed) {
             return Err(EntryError::Damaged("its checksum differs"));
         }
-        let unpacked = uncompressed_size(packed).ok().filter(|(length, _)| *length <= MAX_BODY);
-        let (length, packed) = unpacked.ok_or(EntryError::Damaged("its length"))?;
+        let (length, packed) = packed.split_first_chunk().ok_or(EntryError::Damaged("its length"))?;
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > MAX_BODY {
+            return Err(EntryError::Damaged("its length"));
+        }
         let body = decompress(packed, length).map_err(|_| EntryError::Damaged("its compression"))?;
         postcard::from_bytes(&body).map_err(|_| EntryError::Damaged("its body"))
     }
