@@ -18,8 +18,8 @@
 //! *Why no part goes that a snapshot needs*, even one that is being written meanwhile, without a clock:
 //! - Let `k` be the oldest snapshot that is kept. Parts go that are not of `k` and were written for a number
 //!   up to `k`. By the rule above, no later snapshot has taken over one of them.
-//! - A snapshot that becomes `n` is made only if there is no `n`. Until then `n - 1` is one of the two newest,
-//!   so its parts stay, and those that were written for `n` are above `k`.
+//! - A snapshot that becomes `n` is made only if there is no `n`. Until then `n - 1` is the newest, so its
+//!   parts stay, and those that were written for `n` are above `k`.
 //! - If there is an `n`, all who write another one fail. What they have written for `n` goes when `k` is `n`.
 //! - A process that was stopped for days could make an `n` again that was removed. It sees later ones, and
 //!   removes it.

@@ -1,8 +1,9 @@
 //! Servers that append to the log and read it, in a world that fails by a seed, are held against the objects
 //! that the store has in the end: one sequence of appends.
 //!
-//! It runs the real appends and tails, and in `snapshots` the real snapshots. Replaced are the store (`world`), the time, and the engine: a server
-//! keeps the payloads that it has read, and loses the last ones in a crash.
+//! It runs the real appends and tails, and in `snapshots` the real snapshots. Replaced are the store
+//! (`world`), the time, and the engine: a server keeps the payloads that it has read, and loses the last ones
+//! in a crash.
 //!
 //! `LOOKALIKE_LOG_SEEDS=100000` runs as many seeds, and `LOOKALIKE_LOG_SEED=17` only this one.
 
