@@ -49,8 +49,8 @@ pub const PAGES: [(&str, &str, &str); 12] = [
     ("keys", "keys", "document.querySelector('.may td')"),
 ];
 
-/// What a user makes of a page: its name, the address, the buttons that are pressed in turn, each as soon as it
-/// is there, and an expression that is true at the end.
+/// What a user makes of a page: its name, the address, the buttons that are pressed in turn, each as soon as
+/// it is there, and an expression that is true at the end.
 const STATES: [(&str, &str, &[&str], &str); 8] = [
     (
         "selected",

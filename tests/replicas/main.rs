@@ -1,5 +1,5 @@
-//! Replicas: the shared log, and servers of the release binary that follow it, on a folder, a server of S3 and
-//! one of Azure.
+//! Replicas: the shared log, and servers of the release binary that follow it, on a folder, a server of S3
+//! and one of Azure.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod ahead;

@@ -128,7 +128,8 @@ impl Comparison {
         self.hashes.distance <= self.k
     }
 
-    /// What they are to each other. If each text stands in the other one, the one of which more does is named.
+    /// What they are to each other. If each text stands in the other one, the one of which more does is
+    /// named.
     pub fn relation(&self) -> TextRelation {
         let shares = self.containment.as_ref().map(|both| (both.found.a_in_b, both.found.b_in_a));
         match shares {

@@ -9,9 +9,9 @@
 //! the index, so the new store begins without changes, and entries that the log does not have yet.
 //!
 //! *Guarantee*: stores with equal rows in a range of keys have equal frames there, whatever is before and
-//! after it, but for the first and the last ones. A tree is in the order of its keys and begins with a frame of
-//! its own, and a frame ends where the key of a write decides. So copies of data of which little has changed
-//! share most frames. The tree with the position is the last, since it always differs.
+//! after it, but for the first and the last ones. A tree is in the order of its keys and begins with a frame
+//! of its own, and a frame ends where the key of a write decides. So copies of data of which little has
+//! changed share most frames. The tree with the position is the last, since it always differs.
 //!
 //! *Absent*: who copies from whom (`replica`).
 
@@ -81,8 +81,8 @@ impl View<'_> {
     }
 }
 
-/// Whether a frame ends with a write, which has made it longer. The chance grows with the length of the write,
-/// so that large and small rows have frames of the same size.
+/// Whether a frame ends with a write, which has made it longer. The chance grows with the length of the
+/// write, so that large and small rows have frames of the same size.
 fn is_end(key: &[u8], before: usize, after: usize) -> bool {
     let decides = || (u128::from(xxh3_64(key)) * FRAME as u128) >> 64 < (after - before) as u128;
     after >= FULL || before >= FRAME && decides()
