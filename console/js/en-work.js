@@ -117,7 +117,8 @@ export const enWork = {
   "review.differences": "Differences between the one that stays and the chosen one",
   "review.same": "This is the document that stays. Choose another one.",
   "review.length": "{n} characters",
-  "review.removed": "{n|document is|documents are} deleted at {at}; “{kept}” stays.",
+  "review.removed":
+    "{n|document is|documents are} deleted at {at}, and U takes that back until then; “{kept}” stays.",
   "review.marked": "“{b}” is no copy of “{a}”.",
   "review.skipped": "The cluster was skipped.",
   "preview.title": "What will happen",

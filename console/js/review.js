@@ -355,6 +355,7 @@ function clusterView({ cluster, distances, found }, { keepAndRemove, markNone, s
   const list = h("ol", { class: "matches cluster" });
   const compared = h("div", {});
   const title = h("h2", { dir: "auto" });
+  const size = h("span", { class: "note" });
   const removing = button("review.remove", keepAndRemove, { class: "primary" });
   const marking = button("review.mark", markNone);
   const reason = guard(removing, "write", chosenName);
@@ -362,13 +363,7 @@ function clusterView({ cluster, distances, found }, { keepAndRemove, markNone, s
   const node = h(
     "section",
     { class: "panel", tabindex: "-1" },
-    h(
-      "div",
-      { class: "row" },
-      title,
-      h("span", { class: "grow" }),
-      h("span", { class: "note", t: ["review.size", { n: cluster.size }] }),
-    ),
+    h("div", { class: "row" }, title, h("span", { class: "grow" }), size),
     h(
       "div",
       { class: "row" },
@@ -386,13 +381,15 @@ function clusterView({ cluster, distances, found }, { keepAndRemove, markNone, s
   function draw() {
     const of = documents.find((one) => one.id === kept);
     fill(title, headline(of) || kept);
+    say(size, ["review.size", { n: cluster.size - (found.length - documents.length) }]);
     fill(
       list,
       documents.map((one) =>
         card(one, {
           isKept: one.id === kept,
           isCurrent: one.id === current,
-          distance: distances.get(one.id),
+          // The distances are those to the representative.
+          distance: kept === cluster.representative ? distances.get(one.id) : undefined,
           choose,
         }),
       ),

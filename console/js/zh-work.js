@@ -111,7 +111,7 @@ export const zhWork = {
   "review.differences": "保留的一篇与选中的一篇的差异",
   "review.same": "这就是要保留的文档。请选择另一篇。",
   "review.length": "{n} 个字符",
-  "review.removed": "{n} 篇文档将于 {at} 删除；“{kept}”保留。",
+  "review.removed": "{n} 篇文档将于 {at} 删除；“{kept}”保留。在此之前可按 U 撤销。",
   "review.marked": "“{b}”不是“{a}”的重复。",
   "review.skipped": "已跳过本聚类。",
   "preview.title": "导入结果预览",

@@ -347,6 +347,24 @@ async fn exact_passages_find_every_quotation() {
         assert_eq!(answer["without_passages"], true, "{answer}");
         let (results, _) = server.stream(&route, format!("{short}\n")).await;
         assert_eq!(results[0]["without_passages"], true, "{results:?}");
+        if keeps_text {
+            // As a query it has all its grams, whether it is sent or stored.
+            for subject in [json!({"text": article(3, 1)}), json!({"id": "short"})] {
+                let (_, answer) = server.post(&query, subject).await;
+                assert!(found(&answer).contains(&"d2".to_owned()), "{answer}");
+            }
+        }
+    }
+    // Where texts are kept, a document that came without its text is decided by the estimate.
+    create(&server, "moved", json!({"passages": "exact", "keep_text": true, "k": 0})).await;
+    let export = server.get("/collections/exact-false/export").await.text().await.unwrap();
+    server.stream("/collections/moved/documents", export).await;
+    let quote: String = article(1, 30).chars().take(200).collect();
+    let text = format!("{} {quote} {}", article(700, 40), article(701, 40));
+    for (least, count) in [(0.9, 0), (0.02, 1)] {
+        let body = json!({"text": text, "min_containment": least});
+        let (_, answer) = server.post("/collections/moved/similar", body).await;
+        assert_eq!(found(&answer).len(), count, "{answer}");
     }
 }
 

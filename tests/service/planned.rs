@@ -278,6 +278,31 @@ async fn a_dry_run_says_what_a_store_with_skip_does_and_stores_nothing() {
     assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
+/// More copies of one hash than are examined at first: each replaces itself, and is near the ones before it.
+#[tokio::test]
+async fn a_file_of_one_text_is_compared_before_it_is_imported_again() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let hash = hash(7);
+    let line = |n: u64| json!({"id": format!("d{n:05}"), "hash": hash});
+    let lines: String = (0..6_000).map(|n| format!("{}\n", line(n))).collect();
+    assert_eq!(server.stream("/documents", lines).await.1["created"], 6_000);
+    let preview = async |range: std::ops::Range<u64>| {
+        let path = format!("/preview/documents?run=again&from={}", range.start);
+        server.post(&path, json!(range.map(line).collect::<Vec<_>>())).await.1
+    };
+    for from in (0..6_000).step_by(1_000) {
+        let seen = preview(from..from + 1_000).await;
+        assert_eq!(seen["known"], 1_000, "{}", seen["known"]);
+        let results = seen["results"].as_array().unwrap();
+        // Once more stored ones are replaced than are examined, the run is asked.
+        let is_stored = results.iter().filter(|one| one.get("near_stored").is_some()).count();
+        let is_earlier = results.iter().filter(|one| one.get("near_earlier").is_some()).count();
+        assert_eq!(is_stored + is_earlier, 1_000);
+        assert!(from < 3_000 || is_earlier == 1_000, "{from}: {is_stored} {is_earlier}");
+    }
+}
+
 #[tokio::test]
 async fn a_run_goes_on_only_where_it_ended() {
     let data = directory();

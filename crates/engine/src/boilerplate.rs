@@ -75,11 +75,12 @@ impl Compared<'_> {
         let group = self.group(&beside);
         for gram in shared {
             let groups = self.groups.get_mut(&gram).expect("a gram of the query");
-            if !groups.contains(&group) {
+            let most = self.rule.boilerplate as usize;
+            if groups.len() < most && !groups.contains(&group) {
                 groups.push(group);
-            }
-            if groups.len() >= self.rule.boilerplate as usize {
-                self.boilerplate.insert(gram);
+                if groups.len() == most {
+                    self.boilerplate.insert(gram);
+                }
             }
         }
     }

@@ -48,6 +48,11 @@ impl<'a> WorkBudget<'a> {
     pub const SLICE: WorkBudget<'static> =
         WorkBudget { cost: SLICE_COST, documents: usize::MAX, bytes: usize::MAX, cancel: None };
 
+    /// A limit of found hashes and examined documents alone.
+    pub fn of_documents(documents: usize, cancel: &'a Cancel) -> WorkBudget<'a> {
+        WorkBudget { documents, ..WorkBudget::unlimited(cancel) }
+    }
+
     /// No limit. The work ends with an error when it is cancelled.
     pub fn unlimited(cancel: &'a Cancel) -> WorkBudget<'a> {
         WorkBudget { cost: u64::MAX, documents: usize::MAX, bytes: usize::MAX, cancel: Some(cancel) }

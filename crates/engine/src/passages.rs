@@ -34,6 +34,10 @@ const COMPARED: usize = 1_000;
 /// of all these texts: those of which the estimate is largest. Others are decided by the estimate.
 const JUDGED: usize = 16;
 const JUDGED_BYTES: usize = 1 << 20;
+/// The most grams of a new document that the writer looks up, spread over it, and of the documents that share
+/// some: a larger text must not hold up others.
+const LOOKED_UP: usize = 1 << 14;
+const GRAMS_READ: usize = 1 << 18;
 /// The share of both texts from which they are copies of each other.
 const COPY: f64 = 0.8;
 /// Approximate bytes of memory per document that shares a gram, and per row without grams and metadata.
@@ -116,12 +120,12 @@ impl Engine {
             let row = view.row_head(collection.id, &id)?.filter(|row| !row.has_lapsed(now_ms));
             let Some(row) = row else { continue };
             compared.add(&row.grams);
+            bytes += ROW_BYTES;
             if query.filter.as_ref().is_none_or(|filter| !filter.excludes(&id) && filter.admits(&row)) {
-                bytes +=
-                    ROW_BYTES + size_of_val(&row.grams[..]) + row.metadata.as_ref().map_or(0, String::len);
-                reserved.grow_to(bytes)?;
+                bytes += size_of_val(&row.grams[..]) + row.metadata.as_ref().map_or(0, String::len);
                 rows.push((id, row));
             }
+            reserved.grow_to(bytes)?;
         }
         let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
         let (mut matches, mut marked) = (Vec::new(), Vec::new());
@@ -133,6 +137,8 @@ impl Engine {
             if is_enough && shared.a_in_b.max(shared.b_in_a) >= query.containment {
                 let is_marked = left_out.as_ref().map_or(Ok(false), |left_out| left_out.has(&id))?;
                 let of = if is_marked { &mut marked } else { &mut matches };
+                bytes += size_of_val(&shared.shared[..]);
+                reserved.grow_to(bytes)?;
                 of.push(found(collection, subject, id, row, shared));
             }
         }
@@ -205,7 +211,7 @@ impl Plan<'_> {
         let Some(rule) = collection.settings().grams else { return Ok(Vec::new()) };
         let grams: &[Gram] = &document.row.grams;
         let mut sharing = Sharing::default();
-        for gram in grams {
+        for gram in grams.iter().step_by(grams.len().div_ceil(LOOKED_UP).max(1)) {
             let gram = Hash::from_u64(gram.hash);
             sharing.add(self.gram_postings(collection, gram, postings_read(rule))?);
         }
@@ -213,10 +219,14 @@ impl Plan<'_> {
         let left_out = left_out.as_ref();
         let own = document.row.text.as_deref();
         let mut compared = Compared::new((grams, document.row.characters), rule, own.is_some());
-        let mut rows = Vec::new();
+        let (mut rows, mut read) = (Vec::new(), 0);
         // A document is not a duplicate of its own previous version.
         for id in sharing.into_candidates(rule, left_out).into_iter().filter(|id| *id != document.id) {
             let Some(row) = self.live_row(collection, &id)? else { continue };
+            read += row.grams.len();
+            if read > GRAMS_READ && !rows.is_empty() {
+                break;
+            }
             compared.add(&row.grams);
             if !left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
                 rows.push((id, row));

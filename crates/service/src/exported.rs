@@ -94,7 +94,7 @@ fn check_grams(rule: GramRule, grams: &[Gram], characters: Option<u32>) -> Resul
     let wrong = if grams.len() > most {
         "there are more than a text has"
     } else if !grams.iter().all(is_good) || !grams.is_sorted_by_key(|gram| gram.from) {
-        "they are not sampled grams in the order of a text"
+        "they are not such grams in the order of a text"
     } else if !grams.iter().all(|gram| seen.insert(gram.hash)) {
         "one is there twice"
     } else if grams.iter().any(|gram| characters.is_some_and(|characters| gram.to > characters)) {

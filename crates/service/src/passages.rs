@@ -16,7 +16,7 @@ use lookalike_engine::{Collection, EngineError, Judge, Match, PassageQuery, by_l
 use lookalike_hash::{DocumentId, Gram, GramRule};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::all_grams;
-use lookalike_text::fingerprint::Profile;
+use lookalike_text::fingerprint::{Containment, Profile};
 
 /// The share of a text that must be in a document, or the other way round, unless a query sets another.
 const CONTAINMENT: f64 = 0.4;
@@ -91,7 +91,11 @@ impl Service {
                     reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
                     Subject::of(text, rule, settings.keep_text)
                 }
-                (None, Some(stored)) => stored,
+                (None, Some(mut stored)) => {
+                    let text = stored.text.as_deref().filter(|_| stored.grams.is_empty() && rule.is_exact);
+                    stored.grams = text.map_or(stored.grams, all_grams);
+                    stored
+                }
                 (None, None) => return Ok::<_, ServiceError>(None),
             };
             let Subject { grams, characters, text } = subject;
@@ -166,12 +170,14 @@ pub(super) fn check_containment(keeps_passages: bool, least: f64) -> Result<(), 
 /// Compares the text of a query with those of matches that have one.
 fn judge(own: String, grams: Vec<Gram>, boilerplate: HashSet<u64>, least: f64) -> Judge {
     Box::new(move |near, row, cancel| {
-        let Some(text) = row.text else { return Ok(true) };
+        let reaches = |shared: &Containment| shared.a_in_b.max(shared.b_in_a) >= least;
+        // The estimate decides about one without a text.
+        let Some(text) = row.text else { return Ok(near.shared.as_deref().is_some_and(reaches)) };
         let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
         let texts = ((&own[..], &grams[..]), (&text[..], &row.grams[..]));
         let check = || cancel.check().map_err(EngineError::from);
         let shared = by_letters(texts.0, texts.1, &boilerplate, check)?;
-        let is_match = shared.a_in_b.max(shared.b_in_a) >= least;
+        let is_match = reaches(&shared);
         near.shared = Some(Box::new(shared));
         Ok(is_match)
     })

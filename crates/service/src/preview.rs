@@ -15,6 +15,10 @@ use lookalike_hash::{CollectionName, DocumentId, Hash};
 use lookalike_run::pool::{Cancel, Patience, Turns};
 use lookalike_text::fingerprint::Status;
 
+/// The stored documents that are examined before the run is asked. A file that is imported again has many
+/// copies of one text, and replaces those that are stored.
+const EXAMINED: usize = 2_000;
+
 /// What would become of a document.
 #[derive(Clone, Debug)]
 pub struct Foreseen {
@@ -108,13 +112,24 @@ impl Service {
         if is_little {
             return Ok(Fate::New);
         }
-        if let Some(near) = self.nearest_stored(collection, id, row, rule, seen, cancel)? {
+        let stored = |documents: usize| {
+            let mut budget = WorkBudget::of_documents(documents, cancel);
+            self.nearest_stored(collection, id, row, rule, seen, (&mut budget, cancel))
+        };
+        let few = stored(EXAMINED)?;
+        if let Some(Some(near)) = few {
             return Ok(Fate::NearStored(Box::new(near)));
         }
-        let nearest = seen.nearest(id, row, rule);
-        Ok(nearest.map_or(Fate::New, |(distance, place)| Fate::NearEarlier(place, distance)))
+        if let Some((distance, place)) = seen.nearest(id, row, rule) {
+            return Ok(Fate::NearEarlier(place, distance));
+        }
+        let near = if few.is_none() { stored(usize::MAX)?.flatten() } else { None };
+        Ok(near.map_or(Fate::New, |near| Fate::NearStored(Box::new(near))))
     }
 
+    /// The nearest stored document of which it is a duplicate, if there is one; `None` if that takes more than
+    /// the budget.
+    #[allow(clippy::option_option, reason = "it is not known, or there is none")]
     fn nearest_stored(
         &self,
         collection: &Arc<Collection>,
@@ -122,8 +137,8 @@ impl Service {
         row: &Row,
         rule: DuplicateRule,
         seen: &Seen,
-        cancel: &Cancel,
-    ) -> Result<Option<Match>, ServiceError> {
+        (budget, cancel): (&mut WorkBudget<'_>, &Cancel),
+    ) -> Result<Option<Option<Match>>, ServiceError> {
         let is_signed = collection.settings().signatures.is_some();
         let most = if rule.check.is_some() { COMPARED } else { 1 };
         let query = Query {
@@ -138,8 +153,10 @@ impl Service {
             document: None,
         };
         collection.check(&query)?;
-        let (mut budget, mut found) = (WorkBudget::unlimited(cancel), Vec::new());
-        self.engine()?.answer(collection, &[query], &mut budget, &mut |answer| found = answer.matches)?;
+        let mut found = Vec::new();
+        if self.engine()?.answer(collection, &[query], budget, &mut |answer| found = answer.matches)? == 0 {
+            return Ok(None);
+        }
         found.retain(|near| near.id != *id);
         found.truncate(most);
         if rule.check.is_some() {
@@ -151,6 +168,6 @@ impl Service {
             });
             self.engine()?.judge(collection, &mut found, judge, cancel)?;
         }
-        Ok(found.into_iter().next())
+        Ok(Some(found.into_iter().next()))
     }
 }

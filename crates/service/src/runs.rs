@@ -24,7 +24,7 @@ const DOCUMENTS: u64 = 2_000_000;
 /// The time that a run waits for its next request.
 const IDLE: Duration = Duration::from_mins(5);
 /// Bytes of memory for a hash in the index, for a document of it, and for an id besides its characters.
-const MEMORY_PER_HASH: usize = 160;
+const MEMORY_PER_HASH: usize = 480;
 const MEMORY_PER_DOCUMENT: usize = 64;
 const MEMORY_PER_ID: usize = 160;
 /// The documents that a check compares, of all and of one hash, as the writer does.
@@ -101,8 +101,10 @@ impl Seen {
     /// document without a row is compared with no other.
     pub(super) fn put(&mut self, id: Option<&DocumentId>, row: Option<&Row>) -> Result<(), ServiceError> {
         if let Some(id) = id {
-            self.reserve(MEMORY_PER_ID + id.as_str().len())?;
-            Arc::make_mut(&mut self.ids).insert(id.clone());
+            if !self.ids.contains(id) {
+                self.reserve(MEMORY_PER_ID + id.as_str().len())?;
+                Arc::make_mut(&mut self.ids).insert(id.clone());
+            }
             let before = self.of_id.insert(id.clone(), row.map(|row| (row.hash, self.next)));
             if let Some((hash, place)) = before.flatten() {
                 self.remove(hash, place);

@@ -307,7 +307,7 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 /// Which letter grams documents are stored with: `false` for none, `true` for a sample, by which articles are
 /// found in pages, `"exact"` for as many that every run of 100 letters, or of 25 Chinese characters, kana or
-/// Hangul syllables, is found inside another text.
+/// Hangul syllables, is found inside another text, unless it is boilerplate.
 #[derive(Clone, Copy, Debug, Serialize, serde::Deserialize, ToSchema)]
 #[serde(untagged, expecting = "true, false or \"exact\"")]
 #[schema(as = PassagesKept, example = true)]

@@ -118,7 +118,8 @@ impl ObjectLog {
         let list = inner.keep(number, names.join("\n").into(), |_| None).await?.name;
         let mark = Bytes::from(format!("{position} {list}"));
         let is_own = inner.agree(&mark_of(number), mark.clone()).await? == mark;
-        if is_own && inner.snapshots().await.is_ok_and(|all| all.last().is_some_and(|last| last.0 > number)) {
+        let all = inner.snapshots().await.map_err(|error| inner.error(error))?;
+        if is_own && all.last().is_some_and(|last| last.0 > number) {
             inner.remove(&mark_of(number)).await?;
             return Ok(None);
         }
@@ -194,10 +195,16 @@ impl Inner {
     }
 
     /// The parts of the newest snapshot by the digests of their pieces, without those that somebody has
-    /// removed: so a new snapshot has them again.
+    /// removed: so a new snapshot has them again. None if their list is damaged.
     async fn known_parts(&self, newest: Option<&Snapshot>) -> Result<HashMap<String, String>, LogError> {
         let Some(newest) = newest else { return Ok(HashMap::new()) };
-        let names: HashSet<String> = self.parts_of(newest).await?.into_iter().collect();
+        let names: HashSet<String> = match self.parts_of(newest).await {
+            Err(error @ LogError::Damaged(_)) => {
+                tracing::warn!(%error, "the next snapshot of the shared log has all parts anew");
+                return Ok(HashMap::new());
+            }
+            names => names?.into_iter().collect(),
+        };
         let there = self.listed_parts().await?.into_iter().filter(|name| names.contains(name));
         Ok(there.map(|name| (digest_of(&name).to_owned(), name)).collect())
     }
@@ -239,13 +246,22 @@ impl Inner {
 
     /// The numbers of the snapshots that are not needed any more, and the first one that is.
     async fn old(&self, keep: Duration) -> Result<Option<(Vec<u64>, Snapshot)>, StoreError> {
-        let (snapshots, now) = (self.snapshots().await?, self.store_time().await?);
+        let (all, now) = (self.snapshots().await?, self.store_time().await?);
+        // One that is younger than a later one was made again by a process that was stopped for long.
+        let mut later = None;
+        let is_in_order = |(_, changed): &&(u64, SystemTime)| {
+            let is_in_order = later.is_none_or(|later| *changed <= later);
+            later = if is_in_order { Some(*changed) } else { later };
+            is_in_order
+        };
+        let mut snapshots: Vec<_> = all.iter().rev().filter(is_in_order).copied().collect();
+        snapshots.reverse();
         let Some(cut) = now.and_then(|now| now.checked_sub(keep)) else { return Ok(None) };
         // One older snapshot stays, from which each moment since then can be reached.
         let old = snapshots.iter().filter(|(_, changed)| *changed <= cut).count().saturating_sub(1);
         let old = old.min(snapshots.len().saturating_sub(KEPT));
         let Some((first, _)) = snapshots.get(old).filter(|_| old > 0) else { return Ok(None) };
-        let numbers = snapshots[..old].iter().map(|(number, _)| *number).collect();
+        let numbers = all.iter().map(|(number, _)| *number).filter(|number| number < first).collect();
         Ok(self.snapshot(*first).await?.map(|first| (numbers, first)))
     }
 
@@ -379,6 +395,39 @@ mod tests {
         assert!(error.to_string().contains(&format!("{name} is missing")), "{error}");
         assert_eq!(write(&log, 2, "a b").await, Some(1));
         assert_eq!(read(&log, &newest(&log).await).await.unwrap(), "a b");
+        // Without the list nobody knows which parts there are.
+        fs::remove_file(dir.path().join(parts::FOLDER).join(newest(&log).await.list)).unwrap();
+        assert!(matches!(read(&log, &newest(&log).await).await, Err(LogError::Damaged(_))));
+        assert_eq!(write(&log, 3, "a b").await, Some(2));
+        write(&log, 4, "a b").await;
+        remove(&log).await;
+        assert_eq!(read(&log, &newest(&log).await).await.unwrap(), "a b");
+    }
+
+    /// Processes that were stopped before their last step go on when their snapshots were removed long ago.
+    #[tokio::test]
+    async fn snapshots_that_are_made_again_take_no_parts_from_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let [log] = logs(&dir);
+        for number in 1..=6 {
+            write(&log, number, &format!("same {number}")).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            if number == 4 {
+                remove(&log).await;
+            }
+        }
+        for number in 1..=2 {
+            let list = log.inner.keep(number, format!("torn {number}").into(), |_| None).await.unwrap().name;
+            log.inner.agree(&mark_of(number), format!("{number} {list}").into()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        remove(&log).await;
+        let left: Vec<u64> = log.inner.snapshots().await.unwrap().into_iter().map(|one| one.0).collect();
+        assert_eq!(left, [5, 6]);
+        for number in left {
+            let snapshot = log.inner.snapshot(number).await.unwrap().unwrap();
+            assert_eq!(read(&log, &snapshot).await.unwrap(), format!("same {number}"));
+        }
     }
 
     #[tokio::test]
