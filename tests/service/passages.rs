@@ -348,11 +348,20 @@ async fn exact_passages_find_every_quotation() {
         let (results, _) = server.stream(&route, format!("{short}\n")).await;
         assert_eq!(results[0]["without_passages"], true, "{results:?}");
         if keeps_text {
-            // As a query it has all its grams, whether it is sent or stored.
-            for subject in [json!({"text": article(3, 1)}), json!({"id": "short"})] {
-                let (_, answer) = server.post(&query, subject).await;
-                assert!(found(&answer).contains(&"d2".to_owned()), "{answer}");
+            // As queries they have all their grams, sent or stored, and find some by chance.
+            let mut sum = 0;
+            for number in 1..12 {
+                let short: String = article(number, 30).chars().take(90).collect();
+                add(&server, &route, &format!("s{number}"), &short).await;
+                let mut answers = Vec::new();
+                for subject in [json!({"text": short}), json!({"id": format!("s{number}")})] {
+                    let (_, answer) = server.post(&query, subject).await;
+                    answers.push(found(&answer).into_iter().filter(|id| id.starts_with('d')).count());
+                }
+                assert_eq!(answers[0], answers[1], "{short}");
+                sum += answers[1];
             }
+            assert!(sum > 2, "{sum}");
         }
     }
     // Where texts are kept, a document that came without its text is decided by the estimate.
