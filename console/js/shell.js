@@ -40,7 +40,7 @@ export function build(pages) {
     h("a", { class: "brand", href: "#/" }, mark(), h("span", {}, "lookalike")),
     picker(),
     nav,
-    h("div", { class: "corner" }, keyState(), language(), theme(), contract()),
+    h("div", { class: "corner" }, keyState(), language(inSight), theme(), contract()),
   );
   const skip = h("a", { class: "skip", href: "#content", t: "nav.skip" });
   skip.addEventListener("click", (event) => {
@@ -56,12 +56,16 @@ export function build(pages) {
         if (one.dataset.page === page) one.setAttribute("aria-current", "page");
         else one.removeAttribute("aria-current");
       });
-      // In a narrow window the navigation is a row that scrolls.
-      const current = links.find((one) => one.dataset.page === page);
-      const left = (one) => one.getBoundingClientRect().left;
-      if (current) nav.scrollBy(left(current) - left(nav) - parseFloat(getComputedStyle(nav).paddingLeft), 0);
+      inSight();
     },
   };
+
+  // In a narrow window the navigation is a row that scrolls: to the link of the page.
+  function inSight() {
+    const link = links.find((one) => one.hasAttribute("aria-current"));
+    const left = (one) => one.getBoundingClientRect().left;
+    if (link) nav.scrollBy(left(link) - left(nav) - parseFloat(getComputedStyle(nav).paddingLeft), 0);
+  }
 }
 
 function mark() {
@@ -108,12 +112,15 @@ function keyState() {
   return state;
 }
 
-function language() {
+function language(changed) {
   const values = [
     ["en", "language.en"],
     ["zh", "language.zh"],
   ];
-  return choice("nav.language", values, current(), chooseLanguage);
+  return choice("nav.language", values, current(), (chosen) => {
+    chooseLanguage(chosen);
+    changed();
+  });
 }
 
 function theme() {

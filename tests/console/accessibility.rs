@@ -258,8 +258,11 @@ async fn no_page_is_wider_than_its_window() {
         browser.go(address).await;
         let link = "document.querySelector('nav a[aria-current]').getBoundingClientRect()";
         let is_seen = format!("{link}.left >= 0 && {link}.right <= 361");
-        let place = browser.value(&format!("[{link}.left, {link}.right, innerWidth]")).await;
-        assert_eq!(browser.value(&is_seen).await, true, "the link of {name} is out of sight: {place}");
+        for language in ["en", "zh"] {
+            browser.click(&format!(".corner input[value='{language}']")).await;
+            let place = browser.value(&format!("[{link}.left, {link}.right, innerWidth]")).await;
+            assert_eq!(browser.value(&is_seen).await, true, "the link of {name} is out of sight: {place}");
+        }
     }
     browser.close().await;
 }

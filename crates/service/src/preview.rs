@@ -127,8 +127,8 @@ impl Service {
         Ok(near.map_or(Fate::New, |near| Fate::NearStored(Box::new(near))))
     }
 
-    /// The nearest stored document of which it is a duplicate, if there is one; `None` if that takes more than
-    /// the budget.
+    /// The nearest stored document of which it is a duplicate, if there is one; `None` if that takes more
+    /// than the budget.
     #[allow(clippy::option_option, reason = "it is not known, or there is none")]
     fn nearest_stored(
         &self,
