@@ -2,7 +2,6 @@
 //! near-duplicates.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use lookalike_hash::Hash;
@@ -11,6 +10,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
+use crate::clusters::wait_until_decided;
 use crate::server::{Server, directory, ids};
 
 const CLIENTS: usize = 24;
@@ -245,13 +245,12 @@ async fn without_a_distance_texts_are_duplicates_by_their_similarity() {
     assert!(seen.iter().all(|count| *count > 5), "{seen:?}");
     // What is kept here represents the clusters of all; and those of an explicit k are others.
     let kept: Vec<&str> = stored.iter().map(|(_, id, _)| id.as_str()).collect();
+    wait_until_decided(&server, "/collections/all").await;
     assert_eq!(representatives(&server).await, kept);
     for (rule, is_checked) in [(json!({"keep": "first", "k": 23}), false), (json!({"keep": "first"}), true)] {
         let (_, begun) = server.post("/collections/all/clusters", rule).await;
         assert_eq!(begun["rule"].get("check").is_some(), is_checked, "{begun}");
-        while server.json("/collections/all/clusters").await["pending"] != 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait_until_decided(&server, "/collections/all").await;
         assert_eq!(representatives(&server).await == kept, is_checked);
     }
 }

@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(wrong(&|_| ()), "");
         assert!(check_grams(rule, &grams, None).is_ok());
         for (change, expected) in [
-            (&(|grams: &mut Vec<Gram>| grams[3].hash += 40) as &dyn Fn(&mut Vec<Gram>), "not sampled"),
+            (&(|grams: &mut Vec<Gram>| grams[3].hash += 40) as &dyn Fn(&mut Vec<Gram>), "not such grams"),
             (&|grams| grams.swap(3, 4), "in the order of a text"),
             (&|grams| grams[3].to = grams[3].from, "in the order of a text"),
             (&|grams| grams[4].hash = grams[3].hash, "twice"),
