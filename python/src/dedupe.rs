@@ -137,6 +137,9 @@ pub(crate) fn decide(
         is_contained_told: contained,
         threads: self::threads(threads)?,
     };
+    if contained_in.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        return Err(wrong("contained_in", "a share is a number from 0 to 1"));
+    }
     if contained_in.is_some() && rule != Keep::By(KeepRule::Longest) {
         let why = "it needs keep=\"longest\": otherwise a longer text could be dropped for a part of it";
         return Err(wrong("contained_in", why));

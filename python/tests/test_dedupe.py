@@ -238,6 +238,7 @@ def test_errors_name_the_argument_and_the_way_out(some):
         ),
         (["a"], {"check": -1.0}, ValueError, "check: .*0 to 1"),
         (["a"], {"contained_in": 0.8}, ValueError, 'contained_in: it needs keep="longest"'),
+        (["a"], {"contained_in": 2.0, "keep": "longest"}, ValueError, "contained_in: a share .* 0 to 1"),
         (["a"], {"contained_in": 0.8, "keep": "longest", "k": 9}, ValueError, "contained_in: parts of texts"),
         (["a"], {"weights": "learned"}, ValueError, "weights: 1 different texts .* at least 100"),
         (["a"], {"weights": "learned", "profile": "copies-64"}, ValueError, "weights: .*takes no weights"),

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
 
-/// A sentence and its negation in nine languages, and the cosine of both by hand: common ÷ √(all of one · all
-/// of the other), where a word that occurs twice counts four times.
+/// A sentence and its negation in nine languages, and the cosine of both by hand: common ÷ √(all of one ·
+/// all of the other), where a word that occurs twice counts four times.
 const NEGATED: [(&str, &str, &str, f64); 9] = [
     ("en", "did approve", "did not approve", 2.0 / 2.449_489_743),
     ("de", "er hat es getan", "er hat es nicht getan", 4.0 / 4.472_135_955),
@@ -43,8 +43,16 @@ fn assert_near(found: f64, expected: f64, what: &str) {
 async fn the_cosine_counts_every_word() {
     let data = directory();
     let server = Server::start_with(data.path(), &[("LOOKALIKE_COLLECTION__KEEP_TEXT", "true")]).await;
-    let cut = ["我 喜欢 看 电视 不 喜欢 看 电影", "我 不 喜欢 看 电视 也 不 喜欢 看 电影"];
-    let whole = ["我喜欢看电视，不喜欢看电影。", "我不喜欢看电视，也不喜欢看电影。"];
+    let cut = [
+        "我 喜欢 看 电视 不 喜欢 看 电影",
+        "我 不 喜欢 看 电视 \
+         也 不 喜欢 看 电影",
+    ];
+    let whole = [
+        "我喜欢看电视，不喜欢看电影。",
+        "我不喜欢看电视，\
+         也不喜欢看电影。",
+    ];
     let examples = [
         ("to be or not to be", "to be or not to be", 1.0),
         ("to be or not to be", "to be", 4.0 / 20.0_f64.sqrt()),
@@ -103,9 +111,15 @@ async fn a_part_of_a_text_is_told_apart_from_a_duplicate() {
     let tail = "Tickets are sold at the landing and on board; children travel free with their parents, dogs \
                 need a lead, and the last boat leaves the island half an hour after sunset on every day. The \
                 kiosk at the pier sells coffee, newspapers and maps of the paths along the northern shore.";
-    let chinese = "海港渡轮夏季每十分钟一班，并且可以携带自行车上船，不需要另外购票。";
-    let rest = "船票在码头和船上出售；儿童随父母免费乘坐，狗必须拴绳，末班船在日落后半小时离岛。\
-                码头的小卖部出售咖啡、报纸和北岸步道的地图，周末还提供早餐和午餐，欢迎各位游客光临。";
+    let chinese = "海港渡轮夏季每十分钟一班，\
+                   并且可以携带自行车上船，\
+                   不需要另外购票。";
+    let rest = "船票在码头和船上出售；\
+                儿童随父母免费乘坐，\
+                狗必须拴绳，末班船在日落后半小时离岛。\
+                码头的小卖部出售咖啡、\
+                报纸和北岸步道的地图，\
+                周末还提供早餐和午餐，欢迎各位游客光临。";
     let relation = async |a: &str, b: &str| {
         let (_, compared) = server.post("/compare", json!({"a": {"text": a}, "b": {"text": b}})).await;
         compared["relation"].clone()

@@ -19,7 +19,7 @@ use futures::StreamExt;
 use futures::future::AbortHandle;
 use parking_lot::Mutex;
 
-use self::world::{Weather, World};
+use self::world::World;
 use super::batch::unpack;
 use super::time::Time;
 use super::{LogError, ObjectLog};
@@ -145,12 +145,7 @@ fn run(seed: u64, is_broken: bool) -> usize {
     for server in 0..SERVERS {
         world.spawn(Arc::clone(&scenario).serve(server));
     }
-    let calm = world.clone();
-    world.spawn(async move {
-        calm.sleep(STORM).await;
-        calm.set(Weather::FAIR);
-    });
-    world.run(END);
+    world.run_through(STORM, END);
     let log: Vec<Bytes> = world.below("log/").iter().map(|object| unpack("", object).unwrap().1).collect();
     let notes = scenario.notes.lock();
     check(&log, &notes, is_consistent);

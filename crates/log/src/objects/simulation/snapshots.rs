@@ -13,7 +13,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::super::parts::number_of;
 use super::super::time::Time;
 use super::super::{LogError, ObjectLog};
-use super::world::{Weather, World};
+use super::world::World;
 use super::{SERVERS, each_seed};
 use crate::Position;
 
@@ -95,12 +95,7 @@ fn run(seed: u64) -> usize {
     for server in 0..SERVERS {
         world.spawn(Arc::clone(&scenario).serve(server));
     }
-    let calm = world.clone();
-    world.spawn(async move {
-        calm.sleep(STORM).await;
-        calm.set(Weather::FAIR);
-    });
-    world.run(END);
+    world.run_through(STORM, END);
     let [read, written] = [&scenario.read, &scenario.written].map(|count| count.load(Ordering::Relaxed));
     assert!(read > 0);
     // What the first one does not need, and a removal that was cut off.

@@ -38,7 +38,7 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    pub(super) const FAIR: Weather = Weather {
+    const FAIR: Weather = Weather {
         lost: 0,
         unanswered: 0,
         late: 0,
@@ -126,10 +126,6 @@ impl World {
         self.0.lock().rng.u64(range)
     }
 
-    pub(super) fn set(&self, weather: Weather) {
-        self.0.lock().weather = weather;
-    }
-
     pub(super) fn weather(&self) -> Weather {
         self.0.lock().weather
     }
@@ -154,8 +150,18 @@ impl World {
         self.0.lock().rng.u32(0..100) < percent
     }
 
+    /// Runs all tasks in a world that fails until `storm`, and then in fair weather until `end`.
+    pub(super) fn run_through(&self, storm: Duration, end: Duration) {
+        let world = self.clone();
+        self.spawn(async move {
+            world.sleep(storm).await;
+            world.0.lock().weather = Weather::FAIR;
+        });
+        self.run(end);
+    }
+
     /// Runs all tasks until nothing can happen any more, or until some time.
-    pub(super) fn run(&self, until: Duration) {
+    fn run(&self, until: Duration) {
         let ready = Arc::new(Mutex::new(Vec::new()));
         let mut tasks: Vec<Option<BoxFuture<'static, ()>>> = Vec::new();
         loop {
