@@ -236,7 +236,7 @@ fn of_made_sets(known: Profiles, arguments: &Arguments) -> Result<String, Failur
     }
     for set in &sets {
         let measured = signed.iter().filter_map(|profile| {
-            let Ok(measured) = measure_signed(profile, set, thread_time, unchecked);
+            let Ok(measured) = measure_signed(profile, None, set, thread_time, unchecked);
             measured
         });
         text += &signed_table(set, &measured.collect::<Vec<MeasuredSigned>>());

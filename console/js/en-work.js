@@ -177,6 +177,11 @@ export const enWork = {
   "settings.save": "Save",
   "settings.saved": "The settings of {name} were changed.",
   "settings.profile": "Profile",
+  "settings.weights": "Weights of features",
+  "settings.weights.kept": "as they are",
+  "settings.weights.learned": "learned from the texts: what many share counts less",
+  "settings.weights.none": "all equal",
+  "settings.weighed": "Weights learned from {n|text|texts}, table {digest}.",
   "settings.reindex": "Make the fingerprints again",
   "settings.reindex.note":
     "They are made from the kept texts, in the background; the old ones answer until then.",

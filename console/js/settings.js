@@ -15,7 +15,18 @@ export function settingsForm() {
   const state = h("div", { "aria-live": "polite" });
   const note = h("p", { class: "note" });
   const save = h("button", { type: "submit", class: "primary", t: "settings.save" });
-  const again = button("settings.reindex", () => reindex({ profile: profile.value }, state));
+  const weights = h(
+    "select",
+    {},
+    ["", "learned", "none"].map((one) =>
+      h("option", { value: one, t: `settings.weights.${one || "kept"}` }),
+    ),
+  );
+  const again = button("settings.reindex", () => {
+    const chosen = weights.value ? { weights: weights.value } : {};
+    return reindex({ profile: profile.value, ...chosen }, state);
+  });
+  const weighed = h("p", { class: "note" });
   const label = field("make.k", k);
   const form = h(
     "form",
@@ -28,8 +39,15 @@ export function settingsForm() {
       h("div", { class: "row" }, save),
     ),
     guard(save, "admin", chosenName),
-    h("div", { class: "row actions" }, field("settings.profile", profile), again),
+    h(
+      "div",
+      { class: "row actions" },
+      field("settings.profile", profile),
+      field("settings.weights", weights),
+      again,
+    ),
     note,
+    weighed,
     guard(again, "admin", chosenName),
     state,
   );
@@ -65,6 +83,9 @@ export function settingsForm() {
         knownProfiles().map((one) => h("option", { value: one.profile }, one.profile)),
       );
       profile.value = own.profile;
+      weights.value = "";
+      show(weighed, Boolean(own.weights));
+      if (own.weights) say(weighed, ["settings.weighed", { n: own.weights.documents, ...own.weights }]);
       [save, again].forEach((one) => one.checkAccess());
       again.disabled ||= !own.keep_text;
       say(note, own.keep_text ? "settings.reindex.note" : "settings.reindex.notext");

@@ -260,7 +260,9 @@ pub(crate) fn refused(error: &DedupeError) -> PyErr {
         DedupeError::Radius(_) => "threshold",
         DedupeError::TakesNoTexts(_) => "profile",
         DedupeError::Check => "check",
-        DedupeError::TakesNoWeights { .. } | DedupeError::TooFew { .. } => "weights",
+        DedupeError::TakesNoWeights { .. }
+        | DedupeError::OtherFeatures { .. }
+        | DedupeError::TooFew { .. } => "weights",
         DedupeError::TooMany(_) | DedupeError::Stopped(_) => "data",
     };
     wrong(argument, error)

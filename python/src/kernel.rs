@@ -314,7 +314,8 @@ pub(crate) struct Taught {
 impl Taught {
     #[new]
     fn py_new(profile: &str) -> PyResult<Taught> {
-        Ok(Taught { profile: self::profile(profile)?, lesson: Lesson::default() })
+        let profile = self::profile(profile)?;
+        Ok(Taught { profile, lesson: Lesson::of(profile) })
     }
 
     /// Whether the profile has weights.
@@ -353,7 +354,9 @@ impl Taught {
 
     /// The weights, and an empty lesson; None if the texts were too few.
     fn table(&mut self) -> Option<Learned> {
-        std::mem::take(&mut self.lesson).table().map(|table| Learned(Arc::new(table)))
+        std::mem::replace(&mut self.lesson, Lesson::of(self.profile))
+            .table()
+            .map(|table| Learned(Arc::new(table)))
     }
 }
 

@@ -61,6 +61,6 @@ pub(super) fn collection_name(text: &str) -> Result<CollectionName, String> {
     CollectionName::new(text).map_err(|error| error.to_string())
 }
 
-pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -131,7 +131,7 @@ fn promised(known: Profiles, arguments: &EvalArguments, set: Set) -> Result<Stri
     let measure = |profile: &'static Profile| {
         eprintln!("{}: intervals of {}", set.name, profile.id());
         let Ok(candidate) =
-            Candidate::measure(profile, &set, assumed, arguments.seed, thread_time, uninterrupted);
+            Candidate::measure(profile, None, &set, assumed, arguments.seed, thread_time, uninterrupted);
         candidate
     };
     let measured: Vec<Candidate> = candidates(known, arguments)?.into_iter().map(measure).collect();
@@ -162,7 +162,7 @@ fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<(Chosen, Chosen)
 fn of_signatures(set: &Set, profiles: &[&'static Profile]) -> Vec<MeasuredSigned> {
     let measured = profiles.iter().filter_map(|profile| {
         eprintln!("{}: {}", set.name, profile.id());
-        let Ok(measured) = measure_signed(profile, set, thread_time, uninterrupted);
+        let Ok(measured) = measure_signed(profile, None, set, thread_time, uninterrupted);
         measured
     });
     measured.collect()

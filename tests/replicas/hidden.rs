@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use lookalike_hash::Frequencies;
 use lookalike_store::{Store, StoreSettings};
 use serde_json::{Value, json};
 
@@ -46,8 +47,8 @@ async fn restore(server: &Server, name: &str, tar: Vec<u8>) -> (u16, Value) {
 }
 
 async fn reindex(server: &Server, name: &str, profile: &str) -> (u16, Value) {
-    let (status, job) =
-        server.post(&format!("/collections/{name}/reindex"), json!({"profile": profile})).await;
+    let wanted = json!({"profile": profile, "weights": "learned"});
+    let (status, job) = server.post(&format!("/collections/{name}/reindex"), wanted).await;
     (status.as_u16(), job)
 }
 
@@ -205,6 +206,10 @@ async fn restores_and_reindexes_are_the_same_on_all_servers() {
         let news: Value =
             serde_json::from_str(&eventually(server, "/collections/news?linearizable=true").await).unwrap();
         assert_eq!((&news["profile"], &news["marks"]), (&json!("copies-128@1"), &json!(2)), "{news}");
+        assert_eq!(news["weights"], job["collection"]["weights"], "{news}");
+        let table = server.get("/collections/news/weights").await.bytes().await.unwrap();
+        let digest = Frequencies::from_bytes(&table).unwrap().digest();
+        assert_eq!(news["weights"]["digest"], format!("{digest:016x}"), "{news}");
     }
     // The rows of what was replaced and discarded are removed while the servers are idle.
     tokio::time::sleep(Duration::from_secs(2)).await;

@@ -97,7 +97,7 @@ async fn a_directory_of_another_format_is_refused_and_left_unchanged() {
     fill(data.path(), 10).await;
     let marker = data.path().join("FORMAT");
     let original = fs::read_to_string(&marker).unwrap();
-    for (format, says) in [("lookalike 4\n", "reads format 3"), ("lookalike 2\n", "development version")] {
+    for (format, says) in [("lookalike 5\n", "reads format 4"), ("lookalike 3\n", "development version")] {
         fs::write(&marker, format).unwrap();
         let (code, stderr) = failed_start(data.path());
         assert_eq!(code, 65, "{stderr}");

@@ -96,7 +96,7 @@ fn weighted_k() -> u32 {
 /// The table of at most 1,000 records: each different set of features counts once.
 fn table_of(profile: &Profile, texts: &[String]) -> Frequencies {
     let sets: HashSet<Vec<u64>> = texts.iter().map(|text| profile.feature_set(text)).collect();
-    let mut table = Frequencies::default();
+    let mut table = Frequencies::of_kind(profile.kind_of_features());
     sets.iter().filter(|set| !set.is_empty()).for_each(|set| table.add(set));
     table
 }

@@ -15,7 +15,7 @@ use crate::server::{command, directory};
 const PROFILE: &str = "minhash-copies";
 
 /// A decree in one of eight wordings about the person, place and sum of a number.
-fn decree(number: usize) -> String {
+pub fn decree(number: usize) -> String {
     const FORMS: [&str; 8] = [
         "granted the right of settlement",
         "relieved of the duty on salt",
@@ -84,7 +84,7 @@ fn the_first_thousand_records_and_a_tenth_of_the_others_teach() {
     write(folder.path(), "a.jsonl", &documents[..700]);
     write(folder.path(), "b.jsonl", &documents[700..]);
     let profile = Profile::named(PROFILE).unwrap();
-    let mut table = Frequencies::default();
+    let mut table = Frequencies::of_kind(profile.kind_of_features());
     for (number, document) in (0_u32..).zip(&documents) {
         if number < 1_000 || xxh3_64(&number.to_le_bytes()).is_multiple_of(10) {
             table.add(&profile.feature_set(document["text"].as_str().unwrap()));
@@ -122,7 +122,7 @@ fn what_cannot_have_weights_says_so() {
     let folder = directory();
     write(folder.path(), "in.jsonl", &decrees(200));
     write(folder.path(), "few.jsonl", &decrees(20));
-    fs::write(folder.path().join("short.idf"), "lookidf1").unwrap();
+    fs::write(folder.path().join("short.idf"), "lookidf2").unwrap();
     fs::write(folder.path().join("other.idf"), "the 1.5\n").unwrap();
     let refusals: [(&[&str], &str); 7] = [
         (&["in.jsonl", "--profile", "copies-64", "--weights", "learned"], "copies-64@1 takes none"),

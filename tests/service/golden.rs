@@ -22,7 +22,7 @@ use crate::server::{Server, directory, ids};
 /// Small tables and journal files, so that a small directory has several of each.
 const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
 /// The directory that is made.
-const MADE: &str = "data-3";
+const MADE: &str = "data-4";
 
 /// The threshold of a collection of signatures.
 const THRESHOLD: f64 = 0.505;

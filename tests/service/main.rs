@@ -95,5 +95,6 @@ mod supplied;
 mod thumbnails;
 mod tls;
 mod traces;
+mod weights;
 #[cfg(not(feature = "images"))]
 mod without_images;

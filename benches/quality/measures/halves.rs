@@ -70,7 +70,8 @@ fn half_result(texts: Vec<String>, labelled: &Set, split: &Split, seed: u64) -> 
     let mut edited = with_edits(&labelled.name, texts, seed);
     let Ok(_) = set_aside_copies(&mut edited, split.alike_by, CERTAIN, unchecked);
     let measured = split.profiles.iter().map(|profile| {
-        let Ok(candidate) = Candidate::measure(profile, &edited, assumed, seed, || Duration::ZERO, unchecked);
+        let Ok(candidate) =
+            Candidate::measure(profile, None, &edited, assumed, seed, || Duration::ZERO, unchecked);
         candidate
     });
     let candidates: Vec<Candidate> = measured.collect();
@@ -92,7 +93,7 @@ fn half_result(texts: Vec<String>, labelled: &Set, split: &Split, seed: u64) -> 
 
 fn curves(profile: &'static Profile, set: &Set) -> Readings<Curve> {
     let clock = || Duration::ZERO;
-    let Ok(signed) = measure_signed(profile, set, clock, unchecked);
+    let Ok(signed) = measure_signed(profile, None, set, clock, unchecked);
     if let Some(signed) = signed {
         return signed.near.curves().clone();
     }

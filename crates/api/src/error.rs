@@ -58,6 +58,7 @@ codes! {
     NoMark NOT_FOUND "no_mark" "There is no such mark";
     NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
     NoDeletion NOT_FOUND "no_deletion" "No documents were deleted by a filter";
+    NoWeights NOT_FOUND "no_weights" "The collection has no weights";
     NoReindex NOT_FOUND "no_reindex" "The collection was not reindexed";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
@@ -404,9 +405,12 @@ impl From<&ServiceError> for Problem {
             ServiceError::Deleting(_) => plain(Code::Deleting),
             ServiceError::NoDeletion(_) | ServiceError::DeletionEnded => plain(Code::NoDeletion),
             // A reindex that was ended is forgotten, so no client gets its error.
+            ServiceError::NoWeights(_) => plain(Code::NoWeights),
             ServiceError::NoReindex(_) | ServiceError::ReindexElsewhere { .. } => plain(Code::NoReindex),
             ServiceError::Reindexing(_) | ServiceError::TakesEffect(_) => plain(Code::Reindexing),
-            ServiceError::KeepsNoTexts(_) | ServiceError::Unfit { .. } => plain(Code::NoTexts),
+            ServiceError::KeepsNoTexts(_)
+            | ServiceError::TeachesNothing { .. }
+            | ServiceError::Unfit { .. } => plain(Code::NoTexts),
             ServiceError::Calibrating(_) => plain(Code::Calibrating),
             ServiceError::ClustersPending { .. } => plain(Code::ClustersPending),
             ServiceError::OtherCalibration { .. } | ServiceError::Overtaken(_) => plain(Code::Busy),

@@ -22,7 +22,7 @@ use super::decide::{Groups, Plan, decide};
 use super::exact::Exact;
 use super::parallel::{Stopped, Watch};
 use super::printer::{Printer, second_check};
-use super::texts::{DedupeError, Options};
+use super::texts::{DedupeError, Options, checked_weights};
 use lookalike_corpus::{Bounds, Decision, Documents, Print, bucket_keys, mark_near};
 use lookalike_hash::{Hash, SignatureShape};
 use lookalike_text::features::Frequencies;
@@ -63,6 +63,7 @@ impl Kernel {
         if check.is_some_and(|least| !(0.0..=1.0).contains(&least)) {
             return Err(DedupeError::Check);
         }
+        weights.as_ref().map(|table| checked_weights(profile, table)).transpose()?;
         let is_greedy = groups == Groups::Greedy && !is_central;
         if contained_in.is_some() && !is_greedy {
             return Err(DedupeError::PartsOfGroups);

@@ -27,7 +27,7 @@ const PART: usize = 8_192;
 /// use lookalike_text::fingerprint::Profile;
 ///
 /// let profile = Profile::named("minhash-copies").expect("it is built in");
-/// let mut lesson = Lesson::default();
+/// let mut lesson = Lesson::of(profile);
 /// for (number, text) in (0..).zip(["fish and chips", "fish and chips", "bread and butter"]) {
 ///     if Lesson::counts(number) {
 ///         lesson.add(&profile.feature_set(text));
@@ -36,7 +36,6 @@ const PART: usize = 8_192;
 /// assert_eq!(lesson.documents(), 2, "equal texts count once");
 /// assert!(lesson.table().is_none(), "fewer than 100 different texts teach nothing");
 /// ```
-#[derive(Default)]
 pub struct Lesson {
     table: Frequencies,
     seen: HashSet<u64, RandomState>,
@@ -45,6 +44,11 @@ pub struct Lesson {
 impl Lesson {
     /// The least number of different texts for a table.
     pub const LEAST: u32 = 100;
+
+    /// A lesson about the features of this profile.
+    pub fn of(profile: &Profile) -> Lesson {
+        Lesson { table: Frequencies::of_kind(profile.kind_of_features()), seen: HashSet::default() }
+    }
 
     /// Whether the text with this number, from 0, is counted.
     pub fn counts(number: u32) -> bool {

@@ -134,7 +134,7 @@ mod tests {
         texts.push(String::new());
         for name in ["minhash-copies", "copies-64", "longest-sentences"] {
             let profile = Profile::named(name).unwrap();
-            let mut table = Frequencies::default();
+            let mut table = Frequencies::of_kind(0);
             texts.iter().for_each(|text| table.add(&profile.feature_set(text)));
             for table in [None, Some(&table)] {
                 let sets: Vec<_> = texts.iter().map(|text| FeatureSet::of(profile, table, text)).collect();

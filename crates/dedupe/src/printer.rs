@@ -78,7 +78,7 @@ mod tests {
         let text = "Boats have been hired from a neighbouring town, and tickets stay valid on all of them.";
         let profile = Profile::named("minhash-copies").unwrap();
         let plain = Printer { profile, weights: None, is_checked: true };
-        let mut table = Frequencies::default();
+        let mut table = Frequencies::of_kind(0);
         table.add(&profile.feature_set(text));
         let weighted = Printer { weights: Some(&table), ..plain };
         let (a, b) = (plain.print(text).1, weighted.print(text).1);

@@ -134,6 +134,12 @@ pub enum DedupeError {
         /// The profile.
         profile: String,
     },
+    /// The table counts what the profile does not compare.
+    #[error("the table of weights counts other features than {profile} compares; learn one with it")]
+    OtherFeatures {
+        /// The profile.
+        profile: String,
+    },
     /// Weights are wanted of too few texts.
     #[error("{documents} different texts cannot teach weights; at least {} are needed", Lesson::LEAST)]
     TooFew {
@@ -191,7 +197,7 @@ fn weights(
         Weights::None => Ok(None),
         Weights::IfTaught if !profile.takes_weights() => Ok(None),
         _ if !profile.takes_weights() => Err(takes_none()),
-        Weights::Table(table) => Ok(Some(Arc::clone(table))),
+        Weights::Table(table) => checked_weights(profile, table).map(Some),
         Weights::IfTaught | Weights::Learned => {
             let lesson = lesson(texts, options, watch)?;
             let documents = lesson.documents();
@@ -203,9 +209,23 @@ fn weights(
     }
 }
 
+/// A table, if it counts what the profile compares.
+///
+/// # Errors
+/// [`DedupeError::OtherFeatures`].
+pub(crate) fn checked_weights(
+    profile: &Profile,
+    table: &Arc<Frequencies>,
+) -> Result<Arc<Frequencies>, DedupeError> {
+    if table.kind() == profile.kind_of_features() {
+        return Ok(Arc::clone(table));
+    }
+    Err(DedupeError::OtherFeatures { profile: profile.id().to_string() })
+}
+
 /// The frequencies of features in the texts.
 fn lesson(texts: &[&str], options: &Options, watch: &Watch) -> Result<Lesson, Stopped> {
-    let mut lesson = Lesson::default();
+    let mut lesson = Lesson::of(options.profile);
     let counted: Vec<&str> =
         (0..).zip(texts).filter(|(number, _)| Lesson::counts(*number)).map(|(_, text)| *text).collect();
     // The progress of a caller counts texts, and each of these comes again.

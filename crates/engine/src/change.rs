@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::registry::reach;
-use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
+use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError, Weights};
 use lookalike_hash::{
     ClusterRule, CollectionName, GramRule, KeepRule, Passages, SignatureShape, SketchCheck, Width,
 };
@@ -36,8 +36,15 @@ pub struct ProfileFacts {
 
 impl ProfileFacts {
     /// The check of clusters at this distance.
-    fn check_at(&self, k: u32) -> Option<SketchCheck> {
-        self.check.filter(|_| self.k == k)
+    fn check_at(&self, k: u32, is_weighted: bool) -> Option<SketchCheck> {
+        let check = self.check.filter(|_| self.k == k);
+        if is_weighted { check.map(SketchCheck::weighted) } else { check }
+    }
+
+    /// The default distance, with weights or without.
+    fn k_with(&self, is_weighted: bool) -> u32 {
+        let shape = self.signatures.filter(|_| is_weighted);
+        shape.map_or(self.k, |shape| shape.weighted(self.k))
     }
 }
 
@@ -51,6 +58,9 @@ pub struct SettingsChange {
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep, 8 to 1,024; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
+    /// The weights of features; `Some(None)` for equal ones. Only a reindex changes them.
+    #[allow(clippy::option_option, reason = "not named, none, or some")]
+    pub weights: Option<Option<Weights>>,
     /// Which grams of their texts documents keep.
     pub passages: Option<Passages>,
     /// The number of documents, unlike each other, that make what they share boilerplate, 1 to 1,000.
@@ -132,6 +142,7 @@ impl CollectionChange {
             k: reach(&before, wanted.k, wanted.threshold)?,
             threshold: if wanted.k.is_some() { None } else { wanted.threshold.or(before.threshold) },
             sketch_bytes: wanted.sketch_bytes(&before)?,
+            weights: before.weights.clone(),
             grams: wanted.grams(&before)?,
             clusters: None,
             keep_text: wanted.keep_text.unwrap_or(before.keep_text),
@@ -153,7 +164,7 @@ impl CollectionChange {
             (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
             (Some((keep, k)), _) => {
                 let facts = self.profile.as_ref().unwrap_or(&self.default_profile);
-                let check = facts.check_at(after.k).filter(|_| k.is_none());
+                let check = facts.check_at(after.k, after.weights.is_some()).filter(|_| k.is_none());
                 let k = reach(&after, *k, None).map_err(of_clusters)?;
                 Some(ClusterRule { keep: keep.clone(), k, check })
             }
@@ -179,9 +190,9 @@ impl CollectionChange {
         }
     }
 
-    /// The settings after a reindex: profile, distance, sketches and passages as the change names them,
-    /// otherwise the current ones. Distances of two profiles are not comparable: if the profile changes, `k`
-    /// and that of clusters are those of the new one.
+    /// The settings after a reindex: profile, distance, sketches, weights and passages as the change names
+    /// them, otherwise the current ones. Distances of two profiles are not comparable, nor those with weights
+    /// and without: if that changes, `k` and that of clusters are those of the new profile.
     ///
     /// # Errors
     /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
@@ -191,11 +202,16 @@ impl CollectionChange {
         let wanted = &self.settings;
         let keeps_bands = is_same && wanted.threshold.is_none();
         let signatures = if keeps_bands { current.signatures } else { profile.signatures };
+        let weights = wanted.weights.clone().unwrap_or_else(|| current.weights.clone());
+        let is_weighted = weights.is_some();
+        let keeps_k = is_same && is_weighted == current.weights.is_some();
         let base = CollectionSettings {
             profile: profile.id.clone(),
             width: profile.width,
             signatures,
-            k: if is_same { current.k } else { profile.k },
+            k: if keeps_k { current.k } else { profile.k_with(is_weighted) },
+            threshold: current.threshold.filter(|_| keeps_k),
+            weights,
             sketch_bytes: match (signatures, current.signatures) {
                 (Some(_), _) => None,
                 (None, Some(_)) => profile.sketch_bytes,
@@ -205,10 +221,11 @@ impl CollectionChange {
         };
         let k = reach(&base, wanted.k, wanted.threshold)?;
         let clusters = current.clusters.clone();
-        let check = profile.check_at(k);
-        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, check, ..rule } });
+        let check = profile.check_at(k, is_weighted);
+        let clusters = clusters.map(|rule| if keeps_k { rule } else { ClusterRule { k, check, ..rule } });
+        let threshold = if wanted.k.is_some() { None } else { wanted.threshold.or(base.threshold) };
         let (sketch_bytes, grams) = (wanted.sketch_bytes(&base)?, wanted.grams(&base)?);
-        Ok(CollectionSettings { k, sketch_bytes, grams, clusters, ..base })
+        Ok(CollectionSettings { k, threshold, sketch_bytes, grams, clusters, ..base })
     }
 
     /// Rejects settings that would not fit the stored documents and the index.

@@ -1,7 +1,7 @@
 //! The data directory: its layout, and whether this version may use it.
 //!
 //! ```text
-//! DIR/FORMAT       "lookalike 3\n": read before anything else is opened, written when the store is complete
+//! DIR/FORMAT       "lookalike 4\n": read before anything else is opened, written when the store is complete
 //! DIR/store/       documents, posting lists, the history (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
 //! DIR/incoming/    backups while they are uploaded; emptied at the start
@@ -16,7 +16,7 @@ use lookalike_store::StoreError;
 
 /// The format of the whole directory. Increment it when an older version could not read the files of this
 /// one.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const NAME: &str = "lookalike";
 
 /// The paths of a data directory that this version may use.

@@ -102,6 +102,7 @@ use lookalike_store::Store;
 pub use lookalike_store::backup::{BackupError, Manifest};
 pub use lookalike_store::{
     ClusterPlace, CollectionSettings, Digest, Lifetime, Loss, LostPart, Rank, Row, StoreSettings, Verified,
+    Weights,
 };
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;

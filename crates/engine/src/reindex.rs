@@ -31,7 +31,7 @@ use super::shared::Shared;
 use super::writer::{Message, Writer};
 use super::{
     CollectionChange, CollectionInfo, CollectionSettings, Condition, Document, Engine, EngineError, Listing,
-    MarkPage, Operation, Page, permit,
+    MarkPage, Operation, Page, Weights, permit,
 };
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, Mark};
 use lookalike_run::pool::{Cancel, CpuPool, Patience};
@@ -115,6 +115,16 @@ impl Reindex {
     /// The settings by which the documents of the new collection are made.
     pub fn settings(&self) -> Arc<CollectionSettings> {
         self.filler.target.settings()
+    }
+
+    /// Sets the weights by which the documents of the new collection are made from now on.
+    ///
+    /// # Errors
+    /// The errors of a collection's settings.
+    pub fn weigh(&mut self, weights: Weights) -> Result<(), EngineError> {
+        self.change.settings.weights = Some(Some(weights));
+        self.filler.target.set_settings(self.change.reform(&self.source.settings())?);
+        Ok(())
     }
 
     /// The documents of the old collection after `after`, in the order of their ids.

@@ -9,6 +9,7 @@ use super::near::{Near, Readings};
 use super::promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
 use super::signed::{MeasuredSigned, measure_signed};
 use super::{Measured, Set, measure};
+use lookalike_text::features::Frequencies;
 use lookalike_text::fingerprint::Profile;
 use lookalike_wording::counted;
 
@@ -52,13 +53,14 @@ impl Candidate {
     /// The error of `check`.
     pub fn measure<E>(
         profile: &'static Profile,
+        table: Option<&Frequencies>,
         set: &Set,
         assumed: Assumed,
         seed: u64,
         clock: impl Fn() -> Duration,
         check: impl Fn() -> Result<(), E>,
     ) -> Result<Candidate, E> {
-        if let Some(signed) = measure_signed(profile, set, &clock, &check)? {
+        if let Some(signed) = measure_signed(profile, table, set, &clock, &check)? {
             let expected = expected(&signed.near, assumed, seed);
             return Ok(Candidate { by: MeasuredBy::Signatures(Box::new(signed)), expected });
         }
@@ -169,7 +171,7 @@ mod tests {
             let profile = Profile::named(name).unwrap();
             let unchecked = || Ok::<_, std::convert::Infallible>(());
             let Ok(found) =
-                Candidate::measure(profile, &set, assumed(documents), 1, || Duration::ZERO, unchecked);
+                Candidate::measure(profile, None, &set, assumed(documents), 1, || Duration::ZERO, unchecked);
             found
         };
         let all = CANDIDATES.map(|name| measure(name, 300));

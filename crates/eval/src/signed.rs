@@ -12,6 +12,7 @@ use super::near::Near;
 use super::{Set, timed};
 use lookalike_hamming::Bands;
 use lookalike_hash::{Hash, SignatureShape};
+use lookalike_text::features::Frequencies;
 use lookalike_text::fingerprint::{Profile, Status};
 use lookalike_wording::counted;
 
@@ -34,18 +35,23 @@ pub struct MeasuredSigned {
     pub bytes_a_second: f64,
 }
 
-/// Measures a profile; `None` if it makes no signatures.
+/// Measures a profile, with the weights of a table if it counts what the profile compares; `None` if the
+/// profile makes no signatures.
 ///
 /// # Errors
 /// The error of `check`, which is called before each text.
 pub fn measure_signed<E>(
     profile: &'static Profile,
+    table: Option<&Frequencies>,
     set: &Set,
     clock: impl Fn() -> Duration,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Option<MeasuredSigned>, E> {
     let Some(shape) = profile.signatures() else { return Ok(None) };
-    let (made, bytes_a_second) = timed(&set.texts, |text| profile.sign(text), clock, &check)?;
+    let table = table.filter(|table| profile.takes_weights() && table.kind() == profile.kind_of_features());
+    let sign =
+        |text: &str| table.map_or_else(|| profile.sign(text), |table| profile.sign_weighted(table, text));
+    let (made, bytes_a_second) = timed(&set.texts, sign, clock, &check)?;
     let index = Bands::new(shape);
     let stored = || {
         let stored = (0_u32..).zip(&made).filter(|(_, made)| made.fingerprint.status != Status::Empty);
@@ -131,7 +137,7 @@ mod tests {
     fn copies_agree_in_a_band_and_others_do_not() {
         let set = two_copies();
         let measure = |name: &str, check: fn() -> Result<(), &'static str>| {
-            measure_signed(Profile::named(name).unwrap(), &set, || Duration::ZERO, check)
+            measure_signed(Profile::named(name).unwrap(), None, &set, || Duration::ZERO, check)
         };
         let found = measure("minhash-copies", || Ok(())).unwrap().unwrap();
         let point = found.near.curves().strict.at(found.profile.default_k());

@@ -10,6 +10,15 @@ pub struct SketchCheck {
     pub similarity: f64,
 }
 
+impl SketchCheck {
+    /// The check of sketches with weights: of four fifths of the similarity, as
+    /// [`SignatureShape::weighted`](crate::SignatureShape::weighted).
+    #[must_use]
+    pub fn weighted(self) -> SketchCheck {
+        SketchCheck { similarity: 0.8 * self.similarity, ..self }
+    }
+}
+
 /// The distance within which a document with this sketch, or without one, may have duplicates.
 pub fn reach(k: u32, check: Option<SketchCheck>, sketch: Option<&[u8]>) -> u32 {
     check.filter(|_| sketch.is_some()).map_or(k, |check| k.max(check.k))

@@ -25,6 +25,7 @@
 
 mod check;
 mod forms;
+mod frequencies;
 mod gram;
 mod hash;
 mod keep;
@@ -39,6 +40,7 @@ mod wide;
 
 pub use check::{SketchCheck, are_duplicates, reach, sketch_similarity};
 pub use forms::{FormError, HashForm, NoForm};
+pub use frequencies::{Frequencies, WrongFrequencies};
 pub use gram::{Gram, GramRule, Passages};
 pub use hash::{Hash, HashError, Width, Word};
 pub use keep::{ClusterRule, KeepRule};

@@ -45,6 +45,7 @@ mod route;
 mod series;
 mod similar;
 mod thumbnail;
+mod weights;
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -102,7 +103,7 @@ pub struct Shared {
 type State = Arc<Shared>;
 
 /// The functions that add the routes of each module.
-const MODULES: [fn(Routes) -> Routes; 19] = [
+const MODULES: [fn(Routes) -> Routes; 20] = [
     backups::routes,
     calibrate::routes,
     clusters::routes,
@@ -122,6 +123,7 @@ const MODULES: [fn(Routes) -> Routes; 19] = [
     replicas::routes,
     similar::routes,
     thumbnail::routes,
+    weights::routes,
 ];
 
 /// Serves all routes until `stop` resolves and all connections have ended. Connections that are open after

@@ -17,7 +17,7 @@ const NAMED: Known = ("id", "$request.path.id");
 const COLLECTION: Known = ("collection", "$request.path.collection");
 
 /// An operation and a status, the parameter that is known then, and the operations that can follow.
-const LINKS: [(&str, &str, Known, &[&str]); 7] = [
+const LINKS: [(&str, &str, Known, &[&str]); 8] = [
     (
         "add_documents",
         "201",
@@ -62,6 +62,7 @@ const LINKS: [(&str, &str, Known, &[&str]); 7] = [
     ("put_collection", "200", COLLECTION, &["get_collection", "add_documents_in_collection"]),
     ("begin_calibration", "202", COLLECTION, &["get_calibration", "forget_calibration"]),
     ("begin_reindex", "202", COLLECTION, &["get_reindex", "end_reindex"]),
+    ("put_weights", "202", COLLECTION, &["get_reindex", "end_reindex"]),
 ];
 
 /// Adds the links, and the same links between the variants of operations with the collection in the path.

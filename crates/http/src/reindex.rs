@@ -13,7 +13,7 @@ use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::{ReindexIn, ReindexOut};
 
-const PATH: &str = "/reindex";
+pub(super) const PATH: &str = "/reindex";
 
 /// The routes of this module.
 pub(super) fn routes(all: Routes) -> Routes {

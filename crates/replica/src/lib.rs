@@ -57,7 +57,7 @@ const REPORT: Duration = Duration::from_secs(2);
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The format that all replicas must agree on: the layout of entries, and their effects.
-const FORMAT: &str = "lookalike replicas 2";
+const FORMAT: &str = "lookalike replicas 3";
 
 /// The settings of a replica.
 #[derive(Clone, Debug)]

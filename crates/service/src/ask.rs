@@ -132,7 +132,8 @@ impl Service {
             // every query.
             By::Content(content) => {
                 let profile = self.profile_in(collection)?;
-                let located = Box::pin(self.locate(profile, content.clone())).await?;
+                let weights = collection.settings().weights.clone();
+                let located = Box::pin(self.locate(profile, weights, content.clone())).await?;
                 if ask.threshold.is_none() && collection.settings().k == profile.default_k() {
                     // The k of the profile may depend on the text; a k that the client chose does not.
                     k = k.or(located.made.map(|made| made.k));
@@ -151,7 +152,7 @@ impl Service {
     /// Rejects a query of another profile, or one that exceeds the limits, before any work is done.
     fn check(&self, collection: &Collection, ask: &Ask) -> Result<(), ServiceError> {
         if let Some(given) = ask.profile.as_deref() {
-            check_profile(self.profiles(), given, &collection.settings().profile, "profile")?;
+            check_profile(self.profiles(), given, &collection.settings(), "profile")?;
         }
         let limit = ask.matches(&self.limits);
         if limit == 0 || limit > self.limits.matches {

@@ -70,6 +70,7 @@ impl RestoreRules for Limits {
             threshold: _,
             clusters: _,
             keep_text: _,
+            weights: _,
             sketch_bytes,
             grams,
             expires_in,

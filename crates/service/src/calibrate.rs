@@ -17,6 +17,7 @@ use super::calibrated::Calibrated;
 use super::fingerprints::{profile_named, takes_texts};
 use super::jobs::{self, Jobs};
 use super::{Service, ServiceError};
+use lookalike_engine::Weights;
 use lookalike_eval::{Assumed, CANDIDATES, Candidate, EDITS, best};
 use lookalike_hash::{CollectionId, CollectionName, DocumentId};
 use lookalike_run::call::{self, Call};
@@ -134,6 +135,8 @@ fn status(job: &Job) -> Calibration {
 pub(super) struct Plan {
     pub(super) collection: CollectionName,
     present: (String, u32),
+    /// The weights of the collection, for profiles whose features they are of.
+    weights: Option<Weights>,
     /// The profiles to measure, and how many of them, from the first, to choose among.
     profiles: Vec<&'static Profile>,
     choosable: usize,
@@ -260,6 +263,7 @@ impl Service {
         Ok(Plan {
             collection: collection.clone(),
             present: (present.unwrap_or_else(|| settings.profile.clone()), settings.k),
+            weights: settings.weights.clone(),
             profiles,
             choosable,
             texts: wanted.texts,
@@ -297,7 +301,11 @@ impl Service {
             let (profile, set, checked) = (*profile, Arc::clone(&set), Arc::clone(job));
             let (assumed, seed) = (plan.assumed, plan.seed);
             let check = move || checked.check();
-            let work = move |_: &Cancel| Candidate::measure(profile, &set, assumed, seed, clock, check);
+            let weights = plan.weights.clone();
+            let work = move |_: &Cancel| {
+                let table = weights.as_ref().map(Weights::table);
+                Candidate::measure(profile, table, &set, assumed, seed, clock, check)
+            };
             candidates.push(self.pool.run(Patience::Bulk, work).await??);
             job.progress.measured.fetch_add(1, Ordering::Relaxed);
         }

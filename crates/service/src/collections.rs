@@ -11,6 +11,7 @@ use super::fingerprints::profile_named;
 use super::second_check::{DEFAULT_SKETCH, SKETCH_BYTES};
 use lookalike_engine::{
     Changed, CollectionChange, CollectionInfo, Condition, Engine, EngineError, ProfileFacts, SettingsChange,
+    Weights,
 };
 use lookalike_hash::{CollectionName, SignatureShape};
 use lookalike_text::fingerprint::{Banding, Profile, Profiles};
@@ -105,6 +106,15 @@ impl Service {
     ) -> Result<(), ServiceError> {
         change(profiles, Profile::default_profile(), wanted)?.merge(name, None)?;
         Ok(())
+    }
+
+    /// The weights of a collection.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`], [`ServiceError::NoWeights`].
+    pub fn weights(&self, name: &CollectionName) -> Result<Weights, ServiceError> {
+        let settings = self.engine()?.settings(name)?;
+        settings.weights.clone().ok_or_else(|| ServiceError::NoWeights(name.clone()))
     }
 
     /// Whether the documents of a collection have signatures.

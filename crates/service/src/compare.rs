@@ -6,18 +6,20 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation, takes_texts};
+use super::fingerprints::{
+    Content, check_profile, checked_signature, explanation, reserve_for_explanation, takes_texts,
+};
 use super::given::hash_of;
 use super::images::{Hashed, hashed};
-use super::second_check::sketch_of;
+use super::second_check::{features, sketch_of};
 use super::{By, Limits, Service, ServiceError};
-use lookalike_engine::{Collection, Row};
+use lookalike_engine::{Collection, CollectionSettings, Row, Weights};
 use lookalike_hash::{CollectionName, Hash, SignatureShape, sketch_similarity};
 use lookalike_run::pool::{Cancel, Patience};
-use lookalike_text::features::WordCounts;
+use lookalike_text::features::{Frequencies, WordCounts};
 use lookalike_text::fingerprint::{
     Containment, Explanation, FeatureComparison, HashComparison, Profile, SharedPassage, Status,
-    signature_name,
+    signature_name, weighted_jaccard,
 };
 use lookalike_text::{Change, word_diff};
 use lookalike_wording::{agreeing, counted};
@@ -61,7 +63,8 @@ pub struct Comparison {
     pub hashes: HashComparison,
     /// What was compared.
     pub compared: Compared,
-    /// The similarity of the texts as estimated by signatures or sketches, 0 to 1, if both sides have one.
+    /// The similarity of the texts as estimated by signatures or sketches, 0 to 1, if both sides have one; of
+    /// two texts by the weights of the collection, if its sketches have weights.
     pub similarity: Option<f64>,
     /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available and have
     /// together at most 1 MiB.
@@ -180,20 +183,26 @@ impl Service {
             return Err(ServiceError::invalid("k", detail));
         }
         let is_other = self.profiles().named(&settings.profile).is_none_or(|own| own.id() != profile.id());
+        let weights = settings.weights.clone().filter(|_| !is_other);
+        let made_by = CollectionSettings {
+            weights: weights.clone(),
+            ..CollectionSettings::of(profile.id().to_string(), profile.width())
+        };
         for (side, field) in sides.iter().zip(["a/profile", "b/profile"]) {
             if let Some(given) = &side.profile {
-                check_profile(self.profiles(), given, &profile.id().to_string(), field)?;
+                check_profile(self.profiles(), given, &made_by, field)?;
             }
         }
         let [a, b] = sides.map(|side| side.by);
         let a = self.subject(&collection, a, is_other, "a").await?;
         let sides = [a, self.subject(&collection, b, is_other, "b").await?];
         let limits = self.limits;
+        let by = Recipe { profile, weights };
         let work = move |cancel: &Cancel| {
             for side in &sides {
                 reserve_for_explanation(&side.content, limits.document_bytes)?.keep();
             }
-            compare(profile, sides, k, &limits, cancel)
+            compare(&by, sides, k, &limits, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
     }
@@ -228,6 +237,18 @@ impl Service {
     }
 }
 
+/// What makes the hashes, signatures and sketches of both sides.
+struct Recipe {
+    profile: &'static Profile,
+    weights: Option<Weights>,
+}
+
+impl Recipe {
+    fn table(&self) -> Option<&Frequencies> {
+        self.weights.as_ref().map(Weights::table)
+    }
+}
+
 /// A side of a comparison, and the sketch of its text, if one is stored.
 struct Subject {
     content: Content,
@@ -243,13 +264,13 @@ struct Known {
 }
 
 fn known(
-    profile: &'static Profile,
+    by: &Recipe,
     subject: Subject,
     limits: &Limits,
     field: &'static str,
     cancel: &Cancel,
 ) -> Result<Known, ServiceError> {
-    let Subject { content, sketch } = subject;
+    let (Subject { content, sketch }, profile) = (subject, by.profile);
     let of = |hash| {
         let side = Side { hash, explanation: None, quality: None };
         Known { side, text: None, signature: None, sketch: None }
@@ -279,7 +300,7 @@ fn known(
             cancel.check()?;
             let text = content.into_text(limits.document_bytes, cancel)?.unwrap_or_default().text;
             cancel.check()?;
-            let mut explanation = profile.explain(&text);
+            let mut explanation = explanation(profile, by.table(), &text);
             if explanation.fingerprint.status == Status::Empty {
                 let detail = format!("{field} has no word or character to make a fingerprint from");
                 return Err(ServiceError::invalid(field, detail));
@@ -294,24 +315,35 @@ fn known(
 
 /// The similarity of two texts by their sketches, if one is stored of one of them and the other one has a
 /// sketch or a text.
-fn sketched(profile: &'static Profile, a: &Known, b: &Known) -> Option<f64> {
+fn sketched(by: &Recipe, a: &Known, b: &Known) -> Option<f64> {
     let bytes = a.sketch.as_ref().or(b.sketch.as_ref())?.len();
     let sketch = |known: &Known| {
-        let made = || Some(sketch_of(known.text.as_deref()?, u16::try_from(bytes).ok()?, profile));
+        let made = || {
+            let bytes = u16::try_from(bytes).ok()?;
+            Some(sketch_of(known.text.as_deref()?, bytes, by.profile, by.table()))
+        };
         known.sketch.clone().or_else(made)
     };
     Some(sketch_similarity(&sketch(a)?, &sketch(b)?))
 }
 
+/// The similarity of two texts by the weights of the collection, if sketches have weights there.
+fn weighed(by: &Recipe, texts: [&String; 2]) -> Option<f64> {
+    let table = by.table().filter(|_| by.profile.signatures().is_none())?;
+    let [a, b] = texts.map(|text| features(by.profile).feature_set(text));
+    Some(weighted_jaccard(&a, &b, table))
+}
+
 fn compare(
-    profile: &'static Profile,
+    by: &Recipe,
     [a, b]: [Subject; 2],
     k: u32,
     limits: &Limits,
     cancel: &Cancel,
 ) -> Result<Comparison, ServiceError> {
-    let a = known(profile, a, limits, "a", cancel)?;
-    let b = known(profile, b, limits, "b", cancel)?;
+    let profile = by.profile;
+    let a = known(by, a, limits, "a", cancel)?;
+    let b = known(by, b, limits, "b", cancel)?;
     let signed = match (profile.signatures(), &a.signature, &b.signature) {
         (Some(shape), Some(a), Some(b)) => Some((shape, signature_comparison(shape, a, b))),
         _ => None,
@@ -340,7 +372,7 @@ fn compare(
         }
         _ => (None, None, None),
     };
-    let of_sketches = if features.is_none() { sketched(profile, &a, &b) } else { None };
+    let of_sketches = if features.is_none() { sketched(by, &a, &b) } else { None };
     let compared = match (&features, similarity, of_sketches) {
         (Some(_), ..) => Compared::Texts,
         (None, Some(_), _) => Compared::Signatures,
@@ -348,7 +380,7 @@ fn compare(
         (None, None, None) if a.side.quality.is_some() && b.side.quality.is_some() => Compared::Images,
         (None, None, None) => Compared::Hashes,
     };
-    let similarity = similarity.or(of_sketches);
+    let similarity = similarity.or(of_sketches).or_else(|| weighed(by, [a.text.as_ref()?, b.text.as_ref()?]));
     let sides = [a.side, b.side];
     let parts = match profile.signatures() {
         Some(shape) => ("signatures", u32::from(shape.cells), "cells"),
@@ -473,8 +505,11 @@ mod tests {
 
     fn texts(a: &str, b: &str) -> Comparison {
         let sides = [a, b].map(|text| of(Content::Text(text.to_owned())));
-        compare(Profile::named("copies-64").unwrap(), sides, 7, &Limits::default(), &Cancel::default())
-            .unwrap()
+        compare(&unweighted("copies-64"), sides, 7, &Limits::default(), &Cancel::default()).unwrap()
+    }
+
+    fn unweighted(profile: &str) -> Recipe {
+        Recipe { profile: Profile::named(profile).unwrap(), weights: None }
     }
 
     #[test]
@@ -530,7 +565,7 @@ mod tests {
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
             let compared = compare(
-                profile,
+                &Recipe { profile, weights: None },
                 both.clone().map(|text| of(Content::Text(text))),
                 3,
                 &Limits::default(),
@@ -565,15 +600,11 @@ mod tests {
     fn hashes_alone_are_compared_without_features() {
         let sides = [0_u64, 5].map(|hash| of(Content::Hash(Hash::from_u64(hash))));
         let compared =
-            compare(Profile::named("copies-64").unwrap(), sides, 1, &Limits::default(), &Cancel::default())
-                .unwrap();
+            compare(&unweighted("copies-64"), sides, 1, &Limits::default(), &Cancel::default()).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         assert_eq!((compared.compared, compared.similarity), (Compared::Hashes, None));
         let sides = [Hash::from_u64(0), Hash::from_u128(0)].map(|hash| of(Content::Hash(hash)));
-        assert!(
-            compare(Profile::named("copies-64").unwrap(), sides, 1, &Limits::default(), &Cancel::default())
-                .is_err()
-        );
+        assert!(compare(&unweighted("copies-64"), sides, 1, &Limits::default(), &Cancel::default()).is_err());
     }
 
     #[test]
@@ -582,9 +613,11 @@ mod tests {
         let other = LONG.replace("周末", "夏天");
         let stored = |text: &str| Subject {
             content: Content::Hash(profile.fingerprint(text).hash),
-            sketch: Some(sketch_of(text, 32, profile)),
+            sketch: Some(sketch_of(text, 32, profile, None)),
         };
-        let compare = |sides| compare(profile, sides, 7, &Limits::default(), &Cancel::default()).unwrap();
+        let compare = |sides| {
+            compare(&unweighted("copies-64"), sides, 7, &Limits::default(), &Cancel::default()).unwrap()
+        };
         let both = compare([stored(LONG), stored(&other)]);
         let mixed = compare([stored(LONG), of(Content::Text(other.clone()))]);
         assert_eq!((both.compared, mixed.compared), (Compared::Sketches, Compared::Sketches));

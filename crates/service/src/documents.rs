@@ -13,13 +13,13 @@ use super::counts::count_outcomes;
 use super::error::ServiceError;
 use super::exported::Exported;
 use super::fingerprints::{
-    Content, Wording, check_profile, checked_signature, profile_named, reserve_for_fingerprint, sign,
-    takes_texts,
+    Content, Wording, check_made_by, check_profile, checked_signature, profile_named,
+    reserve_for_fingerprint, sign, takes_texts,
 };
 use super::given::hash_of;
 use super::images::{Hashed, hashed};
 use super::limits::Limits;
-use super::second_check::check_sketch;
+use super::second_check::check_sketch_bytes;
 use super::thumbnails::{check_thumbnail, keeps_thumbnails};
 use lookalike_engine::{
     Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError, Lifetime,
@@ -116,11 +116,15 @@ impl Preparation {
     fn prepare(&self, offered: Offered, cancel: &Cancel) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
         if let Some(given) = &offered.profile {
-            check_profile(self.profiles, given, &self.settings.profile, "profile")?;
+            check_profile(self.profiles, given, &self.settings, "profile")?;
+        }
+        if self.settings.weights.is_some() && matches!(offered.content, Content::Signature(_)) {
+            check_made_by("signature", offered.profile.as_deref(), &self.settings)?;
         }
         let (mut row, page, is_little) = self.row(offered.content, cancel)?;
         if let Some(sketch) = offered.sketch {
-            check_sketch(&sketch, offered.profile.is_some(), &self.settings)?;
+            check_made_by("sketch", offered.profile.as_deref(), &self.settings)?;
+            check_sketch_bytes("sketch", sketch.len(), &self.settings)?;
             row.sketch = Some(sketch);
         }
         if let Some(thumbnail) = offered.thumbnail {

@@ -7,7 +7,7 @@ use super::fingerprints::profile_named;
 use super::passages::check_containment;
 use super::{Service, ServiceError};
 use lookalike_engine::{CollectionSettings, DuplicateRule, reach};
-use lookalike_hash::CollectionName;
+use lookalike_hash::{CollectionName, SketchCheck};
 
 impl Service {
     /// Which stored documents are near-duplicates of a new one: those within this `k` or threshold, and those
@@ -45,6 +45,7 @@ impl Service {
         }
         let profile = profile_named(self.profiles(), &settings.profile)?;
         let check = profile.check().filter(|_| settings.k == profile.default_k());
+        let check = if settings.weights.is_some() { check.map(SketchCheck::weighted) } else { check };
         Ok(DuplicateRule { check, ..usual })
     }
 }

@@ -1,5 +1,6 @@
 //! Why a request failed. Messages name the field, the limit and the way out.
 
+use lookalike_dedupe::Lesson;
 use lookalike_engine::{EngineError, MAX_REPLACED, Progress, Version};
 use lookalike_hash::{CollectionName, DocumentId, Mark};
 use lookalike_run::call::NoMemory;
@@ -192,6 +193,19 @@ pub enum ServiceError {
          true if it is to be reindexed later"
     )]
     KeepsNoTexts(CollectionName),
+    /// The collection has no table of weights.
+    #[error("collection \"{0}\" has no weights; a reindex with \"weights\": \"learned\" gives it some")]
+    NoWeights(CollectionName),
+    /// Weights are to be learned of too few texts.
+    #[error(
+        "the collection has {documents} different texts, and weights are learned from {} or more: reindex \
+         without \"weights\", or give those of another collection with the same profile",
+        Lesson::LEAST
+    )]
+    TeachesNothing {
+        /// How many different texts there are.
+        documents: u32,
+    },
     /// Some documents have no text, or none from which the new profile makes a fingerprint.
     #[error("{}", unfit(without_text, without_features))]
     Unfit {

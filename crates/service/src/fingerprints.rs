@@ -8,16 +8,19 @@ use super::Service;
 use super::error::ServiceError;
 use super::images::hashed;
 use super::second_check::fingerprint_with_sketch;
-use lookalike_engine::{Collection, CollectionSettings, EngineError, Row};
+use lookalike_engine::{Collection, CollectionSettings, EngineError, Row, Weights};
 use lookalike_hash::{CollectionName, Gram, GramRule, Hash};
 use lookalike_run::call::{self, NoMemory, Reserved};
 use lookalike_run::pool::{Cancel, Patience, PoolError};
-use lookalike_text::features::{exact_grams, sampled_grams};
+use lookalike_text::features::{Frequencies, exact_grams, sampled_grams};
 use lookalike_text::fingerprint::{
     Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, check_takes_texts,
     has_too_little, makes_the_same, signature_name,
 };
 use lookalike_text::{PageRead, PageText, checked_page_text, memory_for_page};
+
+/// What stands between a profile and the digest of its weights.
+const WEIGHED: char = '~';
 
 /// The content of a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,7 +190,7 @@ impl Service {
     /// [`ServiceError::ProfileMismatch`] if it is not.
     pub fn check_profile_of(&self, collection: &CollectionName, given: &str) -> Result<(), ServiceError> {
         let settings = self.engine()?.settings(collection)?;
-        check_profile(self.profiles(), given, &settings.profile, "profile")
+        check_profile(self.profiles(), given, &settings, "profile")
     }
 
     pub(super) fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
@@ -199,8 +202,8 @@ impl Service {
         profile_named(self.profiles(), &collection.settings().profile)
     }
 
-    /// Fingerprints texts and images with a profile, in order. Hashes and signatures among the contents are
-    /// skipped.
+    /// Fingerprints texts and images with a profile, and with weights if the profile takes them, in order.
+    /// Hashes and signatures among the contents are skipped.
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if the pool is full or there is not enough memory.
@@ -208,6 +211,7 @@ impl Service {
     pub async fn fingerprint(
         &self,
         profile: &'static Profile,
+        weights: Option<Weights>,
         contents: Vec<Content>,
     ) -> Result<Vec<Fingerprinted>, ServiceError> {
         let limits = self.limits;
@@ -225,7 +229,9 @@ impl Service {
                 }
                 let _working = reserve_for_fingerprint(profile, &content, most)?;
                 let Some(Wording { text, page, .. }) = content.into_text(most, cancel)? else { continue };
-                let Signed { fingerprint, signature } = profile.checked_sign(&text, || cancel.check())?;
+                let table = weights.as_ref().map(Weights::table);
+                let Signed { fingerprint, signature } =
+                    profile.checked_sign(&text, table, || cancel.check())?;
                 made.push(Fingerprinted { profile, fingerprint, signature, page, quality: None });
             }
             Ok(made)
@@ -233,7 +239,13 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    /// Fingerprints one text and explains it.
+    /// The weights of a fingerprint: those of the default collection where no profile is named.
+    pub fn usual_weights(&self, named: Option<&str>) -> Option<Weights> {
+        let settings = self.engine().ok()?.settings(CollectionName::default_collection()).ok()?;
+        settings.weights.clone().filter(|_| named.is_none())
+    }
+
+    /// Fingerprints one text, with weights if the profile takes them, and explains it.
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if the pool is full or there is not enough memory.
@@ -241,6 +253,7 @@ impl Service {
     pub async fn explain(
         &self,
         profile: &'static Profile,
+        weights: Option<Weights>,
         content: Content,
     ) -> Result<Explained, ServiceError> {
         takes_texts(profile, content.field())?;
@@ -250,7 +263,7 @@ impl Service {
             reserve_for_explanation(&content, most)?.keep();
             let Wording { text, page, .. } = content.into_text(most, cancel)?.unwrap_or_default();
             cancel.check()?;
-            let explanation = profile.explain(&text);
+            let explanation = explanation(profile, weights.as_ref().map(Weights::table), &text);
             cancel.check()?;
             Ok(Explained { profile, explanation, page })
         };
@@ -277,6 +290,7 @@ impl Service {
     pub(super) async fn locate(
         &self,
         profile: &'static Profile,
+        weights: Option<Weights>,
         content: Content,
     ) -> Result<Located, ServiceError> {
         if let Content::Signature(bytes) = content {
@@ -285,7 +299,7 @@ impl Service {
             return Ok(Located { hash, signature: Some(signature.into()), made: None });
         }
         let field = content.field();
-        let made = self.fingerprint(profile, vec![content]).await?.pop();
+        let made = self.fingerprint(profile, weights, vec![content]).await?.pop();
         match made {
             Some(Fingerprinted { fingerprint, signature, .. }) if fingerprint.status != Status::Empty => {
                 let (hash, made) = (fingerprint.hash, Some(fingerprint));
@@ -294,6 +308,16 @@ impl Service {
             _ => Err(ServiceError::EmptyText { field }),
         }
     }
+}
+
+/// The explanation of a text, whose signature has the weights of the table.
+pub(super) fn explanation(profile: &Profile, table: Option<&Frequencies>, text: &str) -> Explanation {
+    let mut explanation = profile.explain(text);
+    if let Some(table) = table.filter(|_| profile.takes_weights()) {
+        let Signed { fingerprint, signature } = profile.sign_weighted(table, text);
+        (explanation.fingerprint, explanation.signature) = (fingerprint, signature);
+    }
+    explanation
 }
 
 /// Sets the parts of a row that are made from the text of the document. If the text is empty, it changes
@@ -308,12 +332,13 @@ pub(super) fn sign(
     settings: &CollectionSettings,
     check: impl Fn() -> Result<(), PoolError>,
 ) -> Result<Status, PoolError> {
-    let sketch_bytes = settings.sketch_bytes.filter(|_| settings.signatures.is_none());
+    let (sketch_bytes, table) =
+        (settings.sketch_bytes.filter(|_| settings.signatures.is_none()), settings.table());
     let (fingerprint, sketch) = if let Some(bytes) = sketch_bytes {
-        let (fingerprint, sketch) = fingerprint_with_sketch(text, bytes, profile, check)?;
+        let (fingerprint, sketch) = fingerprint_with_sketch(text, bytes, profile, table, check)?;
         (fingerprint, Some(sketch))
     } else {
-        let Signed { fingerprint, signature } = profile.checked_sign(text, check)?;
+        let Signed { fingerprint, signature } = profile.checked_sign(text, table, check)?;
         (fingerprint, signature)
     };
     if fingerprint.status == Status::Empty {
@@ -341,20 +366,43 @@ pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static P
     })
 }
 
-/// Checks that the profile that a client names for a hash or signature is that of the collection, `own`. A
-/// name without version is that of the newest version, as everywhere.
+/// Checks that the profile that a client names for a hash or signature is that of the collection. A name
+/// without version is that of the newest version, as everywhere. After `~` it may name the weights.
 pub(super) fn check_profile(
     profiles: Profiles,
     given: &str,
-    own: &str,
+    settings: &CollectionSettings,
     field: &'static str,
 ) -> Result<(), ServiceError> {
-    let is_own = |id: &str| makes_the_same(id, own);
-    if is_own(given) || profiles.named(given).is_some_and(|profile| is_own(&profile.id().to_string())) {
+    let (name, weights) = given.split_once(WEIGHED).map_or((given, None), |(name, of)| (name, Some(of)));
+    let is_own = |id: &str| makes_the_same(id, &settings.profile);
+    let is_profile =
+        is_own(name) || profiles.named(name).is_some_and(|found| is_own(&found.id().to_string()));
+    let are_weights = weights.is_none_or(|of| settings.weights.as_ref().is_some_and(|own| own.name() == of));
+    if is_profile && are_weights {
         return Ok(());
     }
     let given = given.chars().take(80).collect();
-    Err(ServiceError::ProfileMismatch { field, given, own: own.to_owned() })
+    Err(ServiceError::ProfileMismatch { field, given, own: settings.made_by() })
+}
+
+/// Checks that the client says what made a signature or sketch, which these do not tell: the profile, and the
+/// weights if the collection has any.
+pub(super) fn check_made_by(
+    what: &str,
+    given: Option<&str>,
+    settings: &CollectionSettings,
+) -> Result<(), ServiceError> {
+    let is_said = given.is_some_and(|given| settings.weights.is_none() || given.contains(WEIGHED));
+    if is_said {
+        return Ok(());
+    }
+    let made_by = settings.made_by();
+    let detail = format!(
+        "a {what} needs what made it: add \"profile\": \"{made_by}\" if that made it, send the header of the \
+         export before its documents, or send the text"
+    );
+    Err(ServiceError::invalid("profile", detail))
 }
 
 /// Checks that a profile makes fingerprints of the texts or features in a field.

@@ -161,16 +161,8 @@ mod tests {
             id: CollectionId(1),
             name: CollectionName::new(name).unwrap(),
             settings: lookalike_engine::CollectionSettings {
-                profile: "copies-64@1".into(),
-                width: Width::Bits64,
-                signatures: None,
-                k: 3,
-                threshold: None,
-                sketch_bytes: None,
-                grams: None,
-                clusters: None,
                 keep_text: true,
-                expires_in: None,
+                ..lookalike_engine::CollectionSettings::of("copies-64@1".into(), Width::Bits64)
             },
             version: lookalike_engine::Version(0),
             created_ms,

@@ -77,7 +77,7 @@ pub use parquet::{ParquetFile, ParquetRows};
 pub use passages::Passages;
 pub use patch::Patch;
 pub use preview::{Fate, Foreseen};
-pub use reindex::{Reindexed, WantedReindex};
+pub use reindex::{Reindexed, WEIGHTS_BYTES, WantedReindex, WantedWeights};
 pub use runs::Run;
 pub use second_check::{DEFAULT_SKETCH, Measure, SKETCH_BYTES};
 pub use strict_json::Strict;
@@ -88,7 +88,7 @@ pub use lookalike_engine::{
     Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, CollectionSettings,
     Condition, Document, DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter,
     FoundCluster, Health, Listing, Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement,
-    Relation, Restored, SettingsChange, Snapshot, Version, Work, WorkBudget,
+    Relation, Restored, SettingsChange, Snapshot, Version, Weights, Work, WorkBudget,
 };
 pub use lookalike_eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use lookalike_run::pool::{Cancel, Patience, PoolError};

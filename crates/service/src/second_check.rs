@@ -14,11 +14,13 @@ use super::ask::{Ask, By};
 use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
-use lookalike_engine::{Answer, Collection, CollectionSettings, EngineError, Judge, Query, WorkBudget};
+use lookalike_engine::{
+    Answer, Collection, CollectionSettings, EngineError, Judge, Query, Weights, WorkBudget,
+};
 use lookalike_hash::{CollectionName, sketch_similarity};
 use lookalike_run::pool::{Cancel, Patience};
-use lookalike_text::features::WordCounts;
-use lookalike_text::fingerprint::{Fingerprint, Profile, Signature, jaccard};
+use lookalike_text::features::{Frequencies, WordCounts};
+use lookalike_text::fingerprint::{Fingerprint, Profile, Signature, jaccard, weighted_jaccard};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
 const CANDIDATES: usize = 1_000;
@@ -31,14 +33,24 @@ pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
 pub const DEFAULT_SKETCH: u16 = 32;
 
 /// The sketch of a text, `bytes` bytes long, in a collection with this profile.
-pub(super) fn sketch_of(text: &str, bytes: u16, profile: &'static Profile) -> Vec<u8> {
-    sketch_of_set(&features(profile).feature_set(text), bytes)
+pub(super) fn sketch_of(
+    text: &str,
+    bytes: u16,
+    profile: &'static Profile,
+    table: Option<&Frequencies>,
+) -> Vec<u8> {
+    sketch_of_set(&features(profile).feature_set(text), bytes, table)
 }
 
 /// The sketch of a text by its features. For a given size, more minima of one bit each are the most accurate
 /// (docs/quality.md).
-fn sketch_of_set(features: &[u64], bytes: u16) -> Vec<u8> {
-    Signature::of(features, usize::from(bytes) * 8).sketch(1).bytes().to_vec()
+fn sketch_of_set(features: &[u64], bytes: u16, table: Option<&Frequencies>) -> Vec<u8> {
+    let minima = usize::from(bytes) * 8;
+    let signature = match table {
+        Some(table) => Signature::weighted(features, &table.weights(features), minima),
+        None => Signature::of(features, minima),
+    };
+    signature.sketch(1).bytes().to_vec()
 }
 
 /// The fingerprint of a text, and its sketch of `bytes` bytes.
@@ -49,10 +61,11 @@ pub(super) fn fingerprint_with_sketch<E>(
     text: &str,
     bytes: u16,
     profile: &'static Profile,
+    table: Option<&Frequencies>,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<(Fingerprint, Vec<u8>), E> {
     let (signed, set) = profile.sign_with_set(features(profile), text, check)?;
-    Ok((signed.fingerprint, sketch_of_set(&set, bytes)))
+    Ok((signed.fingerprint, sketch_of_set(&set, bytes, table)))
 }
 
 impl Service {
@@ -70,26 +83,8 @@ impl Service {
     }
 }
 
-/// Checks the sketch of a text of which the client sends the hash. A sketch does not tell which profile made
-/// it, so the client must name it.
-pub(super) fn check_sketch(
-    sketch: &[u8],
-    names_profile: bool,
-    settings: &CollectionSettings,
-) -> Result<(), ServiceError> {
-    if !names_profile {
-        let detail = format!(
-            "a sketch needs the profile that made it: add \"profile\": \"{}\" if that made it, or send the \
-             header of the export before its documents",
-            settings.profile
-        );
-        return Err(ServiceError::invalid("profile", detail));
-    }
-    check_sketch_bytes("sketch", sketch.len(), settings)
-}
-
 /// Checks that a sketch of this many bytes fits a collection: sketches of two sizes cannot be compared.
-fn check_sketch_bytes(
+pub(super) fn check_sketch_bytes(
     field: &'static str,
     bytes: usize,
     settings: &CollectionSettings,
@@ -107,8 +102,20 @@ fn check_sketch_bytes(
     Err(ServiceError::invalid(field, detail))
 }
 
-/// The profile whose features are compared in a collection with this profile.
-fn features(profile: &'static Profile) -> &'static Profile {
+/// The profile whose features are compared, in signatures or in sketches, in a collection with this profile:
+/// those that weights are of. `None` if neither can have weights.
+pub(super) fn weighed_features(
+    profile: &'static Profile,
+    settings: &CollectionSettings,
+) -> Option<&'static Profile> {
+    if settings.signatures.is_some() {
+        return Some(profile).filter(|profile| profile.takes_weights());
+    }
+    settings.sketch_bytes.map(|_| features(profile))
+}
+
+/// The profile whose features the second check compares in a collection with this profile.
+pub(super) fn features(profile: &'static Profile) -> &'static Profile {
     if profile.is_for_short_texts() {
         return profile;
     }
@@ -144,42 +151,54 @@ enum Exact {
 }
 
 /// How the texts of a collection are compared.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Comparison {
     measure: Measure,
     /// The profile of the collection.
     profile: &'static Profile,
     /// The size of the collection's sketches.
     sketch_bytes: Option<u16>,
+    /// The weights of the features that are compared.
+    weights: Option<Weights>,
+}
+
+impl Comparison {
+    fn table(&self) -> Option<&Frequencies> {
+        self.weights.as_ref().map(Weights::table)
+    }
 }
 
 impl Exact {
-    fn of(text: &str, by: Comparison) -> Exact {
+    fn of(text: &str, by: &Comparison) -> Exact {
         match by.measure {
             Measure::Jaccard => Exact::Set(features(by.profile).feature_set(text)),
             Measure::Cosine => Exact::Counts(WordCounts::of(text)),
         }
     }
 
-    fn similarity(&self, text: &str, profile: &'static Profile) -> f64 {
+    fn similarity(&self, text: &str, by: &Comparison) -> f64 {
         match self {
-            Exact::Set(set) => jaccard(set, &features(profile).feature_set(text)),
+            Exact::Set(set) => {
+                let other = features(by.profile).feature_set(text);
+                let weighted = |table| weighted_jaccard(set, &other, table);
+                by.table().map_or_else(|| jaccard(set, &other), weighted)
+            }
             Exact::Counts(own) => own.cosine(&WordCounts::of(text)),
         }
     }
 }
 
 /// Bytes of memory per byte of a text that is compared: counts of words take less than sets of features.
-fn memory_per_byte(by: Comparison) -> usize {
+fn memory_per_byte(by: &Comparison) -> usize {
     features(by.profile).memory_per_byte()
 }
 
 impl Prepared {
-    fn of(compared: Compared, by: Comparison) -> Prepared {
+    fn of(compared: Compared, by: &Comparison) -> Prepared {
         match compared {
             Compared::Text(text) => Prepared {
                 exact: Some(Exact::of(&text, by)),
-                sketch: by.sketch_bytes.map(|bytes| sketch_of(&text, bytes, by.profile)),
+                sketch: by.sketch_bytes.map(|bytes| sketch_of(&text, bytes, by.profile, by.table())),
             },
             Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(bytes) },
         }
@@ -187,9 +206,9 @@ impl Prepared {
 
     /// The similarity to a stored document: by texts if both have one, otherwise by sketches; `None` if that
     /// is not possible.
-    fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>, by: Comparison) -> Option<f64> {
+    fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>, by: &Comparison) -> Option<f64> {
         match (&self.exact, text) {
-            (Some(own), Some(text)) => Some(own.similarity(text, by.profile)),
+            (Some(own), Some(text)) => Some(own.similarity(text, by)),
             _ => Some(sketch_similarity(self.sketch.as_ref()?, &sketch?)),
         }
     }
@@ -202,13 +221,13 @@ fn judge(compared: Compared, by: Comparison, least: f64) -> Judge {
     Box::new(move |near, row, _| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(text) = &compared {
-                reserve_for_text(text.len(), memory_per_byte(by))?.keep();
+                reserve_for_text(text.len(), memory_per_byte(&by))?.keep();
             }
-            prepared = Some(Prepared::of(compared, by));
+            prepared = Some(Prepared::of(compared, &by));
         }
-        let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(by))?;
+        let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(&by))?;
         let similarity =
-            prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch, by));
+            prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch, &by));
         near.similarity = similarity.filter(|similarity| *similarity >= least);
         Ok(near.similarity.is_some())
     })
@@ -244,7 +263,10 @@ impl Service {
                           out to compare sketches";
             return Err(ServiceError::invalid("measure", detail));
         }
-        let by = Comparison { measure: ask.measure, profile: self.profile_in(collection)?, sketch_bytes };
+        // Those of signatures are of other features.
+        let weights = settings.weights.clone().filter(|_| settings.signatures.is_none());
+        let profile = self.profile_in(collection)?;
+        let by = Comparison { measure: ask.measure, profile, sketch_bytes, weights };
         let limit = ask.matches(self.limits());
         let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));

@@ -35,7 +35,7 @@ pub(super) const MARKS: &[u8] = b"marks/";
 pub(super) const DIGEST: &[u8] = b"digest/";
 
 /// The layout of all records. Readers refuse a later one.
-const LAYOUT: u8 = 2;
+const LAYOUT: u8 = 3;
 
 /// Prefix of the copies of `meta` entries in the tree of rows. The copies ensure that no single file holds
 /// everything known about a collection. No collection has this number.

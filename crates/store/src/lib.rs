@@ -53,6 +53,7 @@ mod trees;
 mod unsent;
 mod verify;
 mod view;
+mod weights;
 
 use std::fs;
 use std::path::Path;
@@ -80,6 +81,7 @@ pub use records::{
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;
+pub use weights::Weights;
 
 use codec::{HIGH_WATER, TRIMMED};
 use journal::Journal;

@@ -8,8 +8,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::codec;
 use super::error::StoreError;
 use super::lifetime::Lifetime;
+use super::weights::Weights;
 use lookalike_hash::{
-    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, GramRule, Hash, SignatureShape, Width,
+    ClusterRule, CollectionId, CollectionName, DocumentId, Frequencies, Gram, GramRule, Hash, SignatureShape,
+    Width,
 };
 
 /// The settings of a collection.
@@ -33,6 +35,9 @@ pub struct CollectionSettings {
     /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Only a reindex
     /// changes it.
     pub sketch_bytes: Option<u16>,
+    /// The weights of features in signatures, or in sketches if there are no signatures; `None` if all weigh
+    /// the same. Only a reindex changes them.
+    pub weights: Option<Weights>,
     /// How documents keep the grams of their texts, if they do. Only a reindex changes which they keep.
     pub grams: Option<GramRule>,
     /// How documents form clusters, if they do.
@@ -54,10 +59,25 @@ impl CollectionSettings {
             k: 0,
             threshold: None,
             sketch_bytes: None,
+            weights: None,
             grams: None,
             clusters: None,
             keep_text: false,
             expires_in: None,
+        }
+    }
+
+    /// The table of its weights, if it has any.
+    pub fn table(&self) -> Option<&Frequencies> {
+        self.weights.as_ref().map(Weights::table)
+    }
+
+    /// What made its signatures and sketches: the profile, and after `~` the digest of the weights if there
+    /// are any.
+    pub fn made_by(&self) -> String {
+        match &self.weights {
+            Some(weights) => format!("{}~{}", self.profile, weights.name()),
+            None => self.profile.clone(),
         }
     }
 

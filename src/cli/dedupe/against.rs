@@ -32,11 +32,20 @@ pub(super) struct Against {
     pub(super) indexes: Vec<Index>,
     /// The collections, which are fetched into files at the beginning of a run.
     urls: Vec<String>,
+    /// The file with the weights of the collections, if they have any.
+    table: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
 struct Collection {
     profile: String,
+    weights: Option<Table>,
+}
+
+/// The weights of a collection, as its settings name them.
+#[derive(PartialEq, Deserialize)]
+struct Table {
+    digest: String,
 }
 
 impl Against {
@@ -62,27 +71,43 @@ impl Against {
             }
         }
         let urls = urls.into_iter().map(|url| url.display().to_string()).collect();
-        Against { exported_from: names.len(), inputs, names, indexes, urls }
+        Against { exported_from: names.len(), inputs, names, indexes, urls, table: None }
     }
 
-    /// Whether there are collections.
-    pub(super) fn has_collections(&self) -> bool {
-        !self.urls.is_empty()
+    /// Whether there are collections without weights.
+    pub(super) fn has_unweighted(&self) -> bool {
+        !self.urls.is_empty() && self.table.is_none()
     }
 
-    /// The weights that the first index was made with.
+    /// Whether there are collections with weights.
+    pub(super) fn has_weighted(&self) -> bool {
+        self.table.is_some()
+    }
+
+    /// The weights of the collections, or those that the first index was made with.
     pub(super) fn weights(&self) -> Option<Weights> {
-        Some(self.indexes.first()?.weights())
+        let of_index = || Some(self.indexes.first()?.weights());
+        self.table.clone().map(Weights::File).or_else(of_index)
     }
 
     /// Fetches the collections into files of the folder.
     pub(super) fn fetch(&mut self, access: &Access, profile: &Profile, folder: &Path) -> Result<(), Failure> {
         let mut fetched = Vec::new();
+        let table = folder.join("against.idf");
+        let mut weights = Vec::new();
         for (number, url) in self.urls.iter().enumerate() {
             let to = folder.join(format!("against-{number}.jsonl"));
-            block_on(fetch(url, access.clone(), profile, &to))?;
+            weights.push(block_on(fetch(url, access.clone(), profile, &to, &table))?);
             fetched.push(to);
         }
+        if let Some(at) = weights.iter().position(|of| *of != weights[0]) {
+            let [first, other] = [&self.urls[0], &self.urls[at]];
+            return Err(Failure::new(format!(
+                "{first} and {other} have other weights, so their documents cannot be compared with one \
+                 another: name one of them, or reindex one with the weights of the other"
+            )));
+        }
+        self.table = weights.iter().any(Option::is_some).then_some(table);
         if !fetched.is_empty() {
             let inputs = Inputs::of(&fetched, Some(Format::Jsonl), false);
             if !inputs.problems.is_empty() {
@@ -96,8 +121,15 @@ impl Against {
     }
 }
 
-/// Writes the documents of a collection into a file.
-async fn fetch(url: &str, access: Access, profile: &Profile, to: &Path) -> Result<(), Failure> {
+/// Writes the documents of a collection into a file, and its weights into another if it has any. Returns the
+/// name of the weights.
+async fn fetch(
+    url: &str,
+    access: Access,
+    profile: &Profile,
+    to: &Path,
+    table: &Path,
+) -> Result<Option<Table>, Failure> {
     let (server, name) = url.split_once("/collections/").unwrap_or((url, "default"));
     let name =
         CollectionName::new(name.trim_end_matches('/')).map_err(|error| Failure::new(error.to_string()))?;
@@ -110,6 +142,13 @@ async fn fetch(url: &str, access: Access, profile: &Profile, to: &Path) -> Resul
         let message = format!("the collection {name} has the profile {of}, not {own}; --profile sets it");
         return Err(Failure::new(message));
     }
+    // Those of sketches change no hash.
+    let weights = collection.weights.filter(|_| profile.takes_weights());
+    if weights.is_some() {
+        let found = client.send(client.request(Method::GET, &collection_route(&name, "/weights"))).await?;
+        let bytes = found.bytes().await.map_err(|error| client.broken(error))?;
+        std::fs::write(table, bytes).map_err(|error| at(table, &error))?;
+    }
     let request = client.request(Method::GET, &collection_route(&name, "/export"));
     let mut body = client.send(request).await?.bytes_stream();
     let file = File::create(to).map_err(|error| at(to, &error))?;
@@ -118,5 +157,6 @@ async fn fetch(url: &str, access: Access, profile: &Profile, to: &Path) -> Resul
         let part = part.map_err(|error| client.broken(error))?;
         file.write_all(&part).map_err(|error| at(to, &error))?;
     }
-    file.flush().map_err(|error| at(to, &error))
+    file.flush().map_err(|error| at(to, &error))?;
+    Ok(weights)
 }

@@ -59,6 +59,9 @@ pub(super) fn choose(
     learned: Option<&Path>,
     stop: &AtomicU8,
 ) -> Result<(Option<Arc<Frequencies>>, Option<String>), Failure> {
+    if arguments.read.weights.is_some() && against.has_weighted() {
+        return Err(Failure::new("--weights are those of the collection of --against: leave it out"));
+    }
     let wanted = &arguments.read.weights.clone().or_else(|| against.weights());
     if *wanted == Some(Weights::None) && arguments.save_weights.is_some() {
         return Err(Failure::new("--weights none leaves nothing for --save-weights to write: name only one"));
@@ -72,6 +75,13 @@ pub(super) fn choose(
     }
     let (table, documents, from) = if let Some(Weights::File(path)) = wanted {
         let table = read(path)?;
+        if table.kind() != maker.profile.kind_of_features() {
+            let (path, profile) = (path.display(), maker.profile.id());
+            return Err(Failure::new(format!(
+                "--weights {path}: the table counts other features than {profile} compares; learn one with \
+                 it, by --save-weights"
+            )));
+        }
         let documents = table.documents();
         (Some(table).filter(|_| documents >= Lesson::LEAST), documents, format!("of {}", path.display()))
     } else if let Some(table) = learned.and_then(|path| read(path).ok()) {
@@ -127,8 +137,8 @@ fn refusal(against: &Against, maker: &Maker) -> Option<String> {
             "weights: {profile} takes none; a profile of minima does, such as --profile minhash-copies"
         ));
     }
-    if against.has_collections() {
-        return Some("weights: none, because the signatures of a collection have none".to_owned());
+    if against.has_unweighted() {
+        return Some("weights: none, because the collection of --against has none".to_owned());
     }
     None
 }
@@ -155,7 +165,7 @@ fn learn(
     let threads = threads(arguments);
     let reader = Reader { inputs: &inputs.files, from: 0, maker, known: 0, threads, passed: Arc::default() };
     let bar = bar("learn", inputs.bytes());
-    let mut lesson = Lesson::default();
+    let mut lesson = Lesson::of(maker.profile);
     let features = |number: u32, raw: &Raw, about: &About| {
         if Lesson::counts(number) && raw.content.is_record() {
             maker.features(raw, about)

@@ -9,7 +9,9 @@ use super::hashes::{HashFormat, HashOut};
 use super::values::{Bits, ExpiresIn, PassagesKept, Timestamp, present};
 use lookalike_hash::{ClusterRule, Hash, KeepRule, Passages, SignatureShape, SketchCheck};
 use lookalike_service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
-use lookalike_service::{DEFAULT_SKETCH, SettingsChange, WantedCollection, keeps_texts, keeps_thumbnails};
+use lookalike_service::{
+    DEFAULT_SKETCH, SettingsChange, WantedCollection, Weights, keeps_texts, keeps_thumbnails,
+};
 
 const _: () = assert!(DEFAULT_SKETCH == 32, "the contract says so");
 
@@ -61,6 +63,7 @@ impl From<CollectionIn> for WantedCollection {
                 k: wanted.k.map(|k| k.0),
                 threshold: wanted.threshold,
                 sketch_bytes: wanted.sketch_bytes,
+                weights: None,
                 passages: wanted.passages.map(Passages::from),
                 boilerplate: wanted.boilerplate_documents,
                 clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
@@ -147,6 +150,9 @@ pub struct CollectionOut {
     /// The bytes of the sketch that is stored with each document, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     sketch_bytes: Option<u16>,
+    /// The weights of features in its signatures or sketches, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weights: Option<WeightsOut>,
     /// Whether documents are stored with the grams by which passages are found.
     passages: PassagesKept,
     /// The number of documents, otherwise unlike each other, that make what they share boilerplate, if the
@@ -186,6 +192,7 @@ impl From<CollectionInfo> for CollectionOut {
                 .map(|shape| info.settings.threshold.unwrap_or_else(|| shape.threshold_of(info.settings.k))),
             signatures: info.settings.signatures.map(SignaturesOut::from),
             sketch_bytes: info.settings.sketch_bytes,
+            weights: info.settings.weights.as_ref().map(WeightsOut::from),
             passages: Passages::of(info.settings.grams).into(),
             boilerplate_documents: info.settings.grams.map(|rule| rule.boilerplate),
             clusters: info.settings.clusters.map(ClustersOut::from),
@@ -198,6 +205,23 @@ impl From<CollectionInfo> for CollectionOut {
             index_bytes: info.index_bytes,
             marks: Some(info.marks).filter(|marks| *marks > 0),
         }
+    }
+}
+
+/// A table of weights.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Weights)]
+pub(super) struct WeightsOut {
+    /// The digest of the table. Signatures and sketches of one table can be compared.
+    #[schema(example = "2f6c0ad5c4e71b83")]
+    digest: String,
+    /// The number of texts that it counts.
+    documents: u32,
+}
+
+impl From<&Weights> for WeightsOut {
+    fn from(weights: &Weights) -> WeightsOut {
+        WeightsOut { digest: weights.name(), documents: weights.table().documents() }
     }
 }
 

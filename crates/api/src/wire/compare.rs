@@ -98,7 +98,8 @@ pub struct ComparisonOut {
     /// What was compared: of a document by `id`, what the collection stores.
     compared: ComparedOut,
     /// The similarity of the texts as estimated by their signatures or sketches, 0 to 1, if both sides have
-    /// one. With both texts and no signatures, `features.jaccard` is the exact similarity.
+    /// one. With both texts and no signatures it is that of their features by the weights of the
+    /// collection, if it has any, and `features.jaccard` is the exact similarity without weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// The cosine of the angle between the counts of all words, 0 to 1, if both texts are available and have

@@ -46,7 +46,7 @@ pub struct ExportHeader {
     #[serde(default)]
     collection: String,
     /// The profile that made the hashes and signatures, with its version. Of a user's own profile, it ends in
-    /// the digest of the definition.
+    /// the digest of the definition; then follow `~` and the digest of the weights, if there are any.
     pub profile: String,
     #[serde(default)]
     bits: u32,
@@ -96,7 +96,7 @@ impl ExportHeader {
         ExportHeader {
             collection: info.name.to_string(),
             keep_text: Some(keeps_texts(&settings)),
-            profile: settings.profile,
+            profile: settings.made_by(),
             bits: settings.width.bits(),
             sketch_bytes: settings.sketch_bytes,
             passages: Passages::of(settings.grams).into(),

@@ -7,7 +7,7 @@ use super::collections::CollectionOut;
 use super::values::{Bits, PassagesKept, Timestamp};
 use crate::error::{Body, Problem};
 use lookalike_hash::Passages;
-use lookalike_service::{CollectionInfo, Reindexed, WantedReindex};
+use lookalike_service::{CollectionInfo, Reindexed, WantedReindex, WantedWeights};
 
 /// The settings of the new fingerprints. A setting that is omitted stays, except that `k` is that of a new
 /// profile.
@@ -24,18 +24,46 @@ pub struct ReindexIn {
     threshold: Option<f64>,
     /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none.
     sketch_bytes: Option<u16>,
+    /// The weights of features in signatures, or in the sketches that decide about near-duplicates. Default:
+    /// those that the collection has.
+    weights: Option<WeightsIn>,
     /// Whether documents are stored with letter grams of their texts.
     passages: Option<PassagesKept>,
 }
 
+/// The weights of features: `none`, `learned` from the kept texts, or those of another collection,
+/// `{"of": "laws"}`. What many texts of a collection have, such as the form of a notice, weighs less.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = WantedWeights, example = "learned")]
+enum WeightsIn {
+    /// All features weigh the same.
+    None,
+    /// A tenth of the kept texts is counted, or all of a thousand and fewer.
+    Learned,
+    /// The table of this collection.
+    Of(String),
+}
+
+impl From<WeightsIn> for WantedWeights {
+    fn from(wanted: WeightsIn) -> WantedWeights {
+        match wanted {
+            WeightsIn::None => WantedWeights::None,
+            WeightsIn::Learned => WantedWeights::Learned,
+            WeightsIn::Of(name) => WantedWeights::Of(name),
+        }
+    }
+}
+
 impl From<ReindexIn> for WantedReindex {
     fn from(wanted: ReindexIn) -> WantedReindex {
-        let ReindexIn { profile, k, threshold, sketch_bytes, passages } = wanted;
+        let ReindexIn { profile, k, threshold, sketch_bytes, weights, passages } = wanted;
         WantedReindex {
             profile,
             k: k.map(|k| k.0),
             threshold,
             sketch_bytes,
+            weights: weights.map(WantedWeights::from),
             passages: passages.map(Passages::from),
         }
     }
@@ -71,7 +99,7 @@ pub struct ReindexOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     ended_at: Option<Timestamp>,
-    /// The number of documents read.
+    /// The number of documents read; 0 while weights are learned.
     documents_read: u64,
     /// The number of documents that the collection had at the beginning.
     documents: u64,

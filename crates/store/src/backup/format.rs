@@ -25,7 +25,7 @@ pub(super) const PART_BYTES: usize = 8 << 20;
 /// The most bytes of one document as a line, since a reader has to hold one in memory.
 pub const LINE_BYTES: usize = 256 << 20;
 /// The most bytes of the manifest.
-pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
+pub(super) const MANIFEST_BYTES: u64 = 8 << 20;
 /// The most bytes of the last member: half a million parts.
 pub(super) const END_BYTES: u64 = 64 << 20;
 

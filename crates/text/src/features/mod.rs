@@ -12,7 +12,6 @@ mod counts;
 mod digest;
 mod distinct;
 mod first;
-mod frequencies;
 #[cfg(feature = "zh")]
 mod grams;
 mod idf;
@@ -32,8 +31,8 @@ pub use bag::{Bag, Class};
 pub use characters::{characters, letter_grams, letters};
 pub use code::{CodePlan, token_grams};
 pub use digest::{Digest, HashFunction, Kind, Limbs, low_bytes};
-pub use frequencies::{Frequencies, WrongFrequencies};
 pub use keywords::{Keyword, keywords};
+pub use lookalike_hash::{Frequencies, WrongFrequencies};
 pub use origins::Origins;
 pub use shingles::{Half, ShinglePlan, has_grams, shingles};
 pub use short_texts::weighs_less;

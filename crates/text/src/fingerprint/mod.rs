@@ -44,6 +44,7 @@ pub use sensitivity::Moved;
 pub use user::Contradiction;
 #[cfg(feature = "profiles")]
 pub(crate) use vote::Tie;
+pub use weighted::weighted_jaccard;
 
 use lookalike_hash::Hash;
 

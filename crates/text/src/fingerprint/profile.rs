@@ -9,8 +9,13 @@
 //!
 //! Not here: the steps of a recipe (`recipe`), and the definitions of users (`profiles`).
 
+#[cfg(feature = "zh")]
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::LazyLock;
+
+#[cfg(feature = "zh")]
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::built_in;
 use super::recipe::{Features, Recipe, Weights};
@@ -21,6 +26,12 @@ use crate::features::{Frequencies, letters};
 #[cfg(feature = "zh")]
 use crate::stop::stoppable;
 use lookalike_hash::{SignatureShape, SketchCheck, Width};
+
+/// A text with words, digits, signs and several scripts, in which profiles find different features.
+#[cfg(feature = "zh")]
+const PROBE: &str = "The museum’s 42 oldest maps, and the atlas of 1911, were shown again. \
+    昨天图书馆延长了开放时间，今天又来了很多人。 \
+    ひらがなとカタカナ 오늘 도서관은 늦게까지 연다 ร้านหนังสือ";
 
 /// The name and version of a profile, written `copies-64@1`. The id of a user's profile ends in the digest
 /// of its definition: `house@1+2f6c0ad5c4e71b83`.
@@ -149,11 +160,10 @@ impl Profile {
         matches!(self.recipe.features, Features::ShortTexts)
     }
 
-    /// [`Profile::default_k`] for signatures with weights: that of four fifths of its similarity, because
-    /// what an edit changes is rarer than what it keeps, and weighs more.
+    /// [`Profile::default_k`] for signatures with weights ([`SignatureShape::weighted`]).
     pub fn weighted_k(&self) -> u32 {
         let k = self.default_k();
-        self.signatures().map_or(k, |shape| shape.distance_for(0.8 * shape.similarity(k)))
+        self.signatures().map_or(k, |shape| shape.weighted(k))
     }
 
     /// Whether its signatures can have weights that a corpus teaches: they are minima of shingles.
@@ -237,17 +247,25 @@ impl Profile {
     /// table only. Without effect if [`Profile::takes_weights`] is `false`.
     #[cfg(feature = "zh")]
     pub fn sign_weighted(&self, table: &Frequencies, text: &str) -> Signed {
-        if self.takes_weights() { self.recipe.sign_weighted(table, text) } else { self.recipe.sign(text) }
+        let Ok(signed) = self.checked_sign(text, Some(table), || Ok::<_, Infallible>(()));
+        signed
     }
 
-    /// [`Profile::sign`] that ends early if it is no longer needed.
+    /// [`Profile::sign`], or [`Profile::sign_weighted`] with a table, that ends early if it is no longer
+    /// needed.
     ///
     /// # Errors
     /// The error of `check`, which is called between the steps. The longest step takes a tenth of a second
     /// for a text of 1 MiB that was constructed to be slow.
     #[cfg(feature = "zh")]
-    pub fn checked_sign<E>(&self, text: &str, check: impl Fn() -> Result<(), E>) -> Result<Signed, E> {
-        stoppable(check, |check| self.recipe.checked_sign(text, check))
+    pub fn checked_sign<E>(
+        &self,
+        text: &str,
+        table: Option<&Frequencies>,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Signed, E> {
+        let table = table.filter(|_| self.takes_weights());
+        stoppable(check, |check| self.recipe.checked_sign(text, table, check))
     }
 
     /// [`Profile::checked_sign`] with the [`Profile::feature_set`] of another profile for the same text, in
@@ -280,6 +298,14 @@ impl Profile {
     #[cfg(feature = "zh")]
     pub fn feature_set(&self, text: &str) -> Vec<u64> {
         self.recipe.feature_set(text)
+    }
+
+    /// A number that tells the features of [`Profile::feature_set`] from those of other profiles: profiles
+    /// that find the same features have the same number. It is that of a table of their frequencies.
+    #[cfg(feature = "zh")]
+    pub fn kind_of_features(&self) -> u64 {
+        let features = self.feature_set(PROBE);
+        xxh3_64(&features.into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>())
     }
 
     /// All built-in profiles.

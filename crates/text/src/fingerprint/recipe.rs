@@ -104,19 +104,19 @@ impl Recipe {
 
     /// The fingerprint of a text, and its signature if the recipe has one.
     pub(super) fn sign(&self, text: &str) -> Signed {
-        whole(|check| self.checked_sign(text, check))
+        whole(|check| self.checked_sign(text, None, check))
     }
 
-    /// [`Recipe::sign`] that ends with an error of `check`, which is called between the steps.
-    pub(super) fn checked_sign(&self, text: &str, check: Check<'_>) -> Result<Signed, Stop> {
+    /// [`Recipe::sign`], with the weights of a table for its minima, that ends with an error of `check`,
+    /// which is called between the steps.
+    pub(super) fn checked_sign(
+        &self,
+        text: &str,
+        table: Option<&Frequencies>,
+        check: Check<'_>,
+    ) -> Result<Signed, Stop> {
         let prepared = self.preparation.apply(text);
-        self.sign_prepared(&prepared, self.dictionary(), None, check)
-    }
-
-    /// [`Recipe::sign`] with the weights of a table for its minima.
-    pub(super) fn sign_weighted(&self, table: &Frequencies, text: &str) -> Signed {
-        let prepared = self.preparation.apply(text);
-        whole(|check| self.sign_prepared(&prepared, self.dictionary(), Some(table), check))
+        self.sign_prepared(&prepared, self.dictionary(), table, check)
     }
 
     /// [`Recipe::checked_sign`], and the set of features that another recipe finds in the text. What both
@@ -128,7 +128,7 @@ impl Recipe {
         check: Check<'_>,
     ) -> Result<(Signed, Vec<u64>), Stop> {
         if self.preparation != other.preparation || self.dictionary.is_some() || other.dictionary.is_some() {
-            let signed = self.checked_sign(text, check)?;
+            let signed = self.checked_sign(text, None, check)?;
             return Ok((signed, other.feature_set(text)));
         }
         let prepared = self.preparation.apply(text);

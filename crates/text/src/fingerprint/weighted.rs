@@ -8,9 +8,10 @@
 //! empty.
 //!
 //! Guarantees: the signature is that of all repetitions, in any order of the elements, on every machine. Not
-//! here: the weights (`features::frequencies`).
+//! here: the weights ([`Frequencies`](crate::features::Frequencies)).
 
 use super::minhash::{EMPTY, Signature, mixed};
+use crate::features::Frequencies;
 
 /// The greatest weight.
 const MOST: u8 = 16;
@@ -56,6 +57,16 @@ impl Signature {
         }
         Signature::of_slots(slots)
     }
+}
+
+/// The weighted Jaccard similarity of two sorted sets, 0 to 1: the weight of the common elements ÷ that of
+/// all. 0 for two empty sets.
+pub fn weighted_jaccard(a: &[u64], b: &[u64], table: &Frequencies) -> f64 {
+    let weight = |set: &[u64]| table.weights(set).into_iter().map(u64::from).sum::<u64>();
+    let common: Vec<u64> = a.iter().copied().filter(|element| b.binary_search(element).is_ok()).collect();
+    let common = weight(&common);
+    let all = weight(a) + weight(b) - common;
+    if all == 0 { 0.0 } else { common as f64 / all as f64 }
 }
 
 /// The slot of a hash, by its upper half.
@@ -136,6 +147,7 @@ impl Eighths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fingerprint::jaccard;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -216,6 +228,58 @@ mod tests {
             println!("{common} {own}: {exact:.3} {:.5} {:.5} {independent:.5}", sum / 300.0, squares / 300.0);
             assert!(squares / 300.0 < independent * 1.25, "{common} {own}");
             assert!((sum / 300.0).abs() < 4.0 * (independent / 300.0).sqrt(), "{common} {own}");
+        }
+    }
+
+    /// Sets with one standing part and own features.
+    fn sets(count: u64) -> Vec<Vec<u64>> {
+        let own = |n: u64| (0..30).map(move |at| mixed(n * 100 + at, 1));
+        let standing = || (0..60).map(|at: u64| mixed(at + 1_000_000, 1));
+        (0..count)
+            .map(|n| {
+                let mut set: Vec<u64> = standing().chain(own(n)).collect();
+                set.sort_unstable();
+                set
+            })
+            .collect()
+    }
+
+    fn table(sets: &[Vec<u64>]) -> Frequencies {
+        let mut table = Frequencies::of_kind(0);
+        sets.iter().for_each(|set| table.add(set));
+        table
+    }
+
+    /// The weighted Jaccard similarity of two sets: the weight of the common features ÷ that of all.
+    fn exact(table: &Frequencies, a: &[u64], b: &[u64]) -> f64 {
+        let weight = |set: &[u64]| table.weights(set).into_iter().map(f64::from).sum::<f64>();
+        let common: Vec<u64> = a.iter().copied().filter(|feature| b.contains(feature)).collect();
+        weight(&common) / (weight(a) + weight(b) - weight(&common))
+    }
+
+    #[test]
+    fn standing_phrases_weigh_little_and_rare_features_most() {
+        let sets = sets(400);
+        let table = table(&sets);
+        assert!(jaccard(&sets[0], &sets[1]) > 0.49);
+        assert!(exact(&table, &sets[0], &sets[1]) < 0.1);
+        assert_eq!(table.weights(&[12]), [16]);
+        let edited: Vec<u64> = sets[0].iter().copied().skip(9).collect();
+        let expected = exact(&table, &sets[0], &edited);
+        assert!(expected > 0.7);
+        assert!((weighted_jaccard(&sets[0], &edited, &table) - expected).abs() < 1e-12);
+        assert!(weighted_jaccard(&[], &[], &table) < 1e-12);
+    }
+
+    #[test]
+    fn weighted_minima_estimate_the_weighted_similarity() {
+        let sets = sets(400);
+        let table = table(&sets);
+        for removed in [5, 20, 50] {
+            let edited: Vec<u64> = sets[3].iter().copied().skip(removed).collect();
+            let [a, b] = [&sets[3], &edited].map(|set| Signature::weighted(set, &table.weights(set), 200));
+            let exact = exact(&table, &sets[3], &edited);
+            assert!((a.similarity(&b) - exact).abs() < 3.0 / 200_f64.sqrt(), "{removed}");
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Features that many texts of a corpus have, such as the standing phrases of laws or the name of a site,
 //! say little about whether one was copied from the other. Their weight is the square of their inverse
-//! document frequency, as a whole number, for weighted minima (`fingerprint::weighted`).
+//! document frequency, as a whole number, for weighted minima (`lookalike-text`).
 //!
 //! The counts are a sketch of fixed size: a count-min sketch (Cormode and Muthukrishnan, "An improved data
 //! stream summary", 2005) of two rows. A count is never too low, and too high by about the number of counted
@@ -21,33 +21,39 @@ const ROW: usize = 1 << 20;
 /// The rows.
 const ROWS: usize = 2;
 /// What a file begins with: a name, and the version of the form.
-const MAGIC: [u8; 8] = *b"lookidf1";
+const MAGIC: [u8; 8] = *b"lookidf2";
 
 /// The number of texts that have each feature, of the texts that were counted. Takes 4 MiB.
 #[derive(Clone)]
 pub struct Frequencies {
+    /// What is counted: the features of a profile.
+    kind: u64,
     documents: u32,
     counts: Vec<u16>,
     /// What follows from the counts ([`Frequencies::of_cells`]).
     weights: OnceLock<Vec<u8>>,
+    digest: OnceLock<u64>,
 }
 
 /// The reason why bytes are no table.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongFrequencies {
     /// Another file, or one of another version.
-    #[error("this is no table of document frequencies of version 1, which begins with lookidf1")]
+    #[error("this is no table of document frequencies of version 2, which begins with lookidf2")]
     Form,
     /// Bytes are missing or were changed.
     #[error("the table of document frequencies is incomplete or damaged: its digest does not match")]
     Damaged,
 }
 
-impl Default for Frequencies {
-    fn default() -> Frequencies {
-        Frequencies { documents: 0, counts: vec![0; ROW * ROWS], weights: OnceLock::new() }
+/// Tables are equal if they give the same weights to the same features.
+impl PartialEq for Frequencies {
+    fn eq(&self, other: &Frequencies) -> bool {
+        self.digest() == other.digest()
     }
 }
+
+impl Eq for Frequencies {}
 
 impl std::fmt::Debug for Frequencies {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,19 +65,31 @@ impl Frequencies {
     /// The most texts that a table can count: counters have 16 bits. A sample of a larger corpus is as
     /// good.
     pub const MAX_DOCUMENTS: u32 = u16::MAX as u32;
+    /// The size of a file.
+    pub const FILE_BYTES: usize = MAGIC.len() + 8 + 4 + 2 * ROW * ROWS + 8;
     /// The greatest weight of a feature.
     const MAX_WEIGHT: u32 = 16;
 
-    /// Counts a text by its distinct features ([`feature_set`]). Does nothing once
+    /// An empty table for features of this kind, a number that tells the features of one profile from those
+    /// of another.
+    pub fn of_kind(kind: u64) -> Frequencies {
+        let counts = vec![0; ROW * ROWS];
+        Frequencies { kind, documents: 0, counts, weights: OnceLock::new(), digest: OnceLock::new() }
+    }
+
+    /// The kind of the features that are counted.
+    pub fn kind(&self) -> u64 {
+        self.kind
+    }
+
+    /// Counts a text by its distinct features as 64-bit hashes. Does nothing once
     /// [`Frequencies::MAX_DOCUMENTS`] texts are counted.
-    ///
-    /// [`feature_set`]: crate::fingerprint::Profile::try_feature_set
     pub fn add(&mut self, set: &[u64]) {
         if self.documents == Frequencies::MAX_DOCUMENTS {
             return;
         }
         self.documents += 1;
-        self.weights = OnceLock::new();
+        (self.weights, self.digest) = (OnceLock::new(), OnceLock::new());
         for place in set.iter().flat_map(|feature| places(*feature)) {
             self.counts[place] = self.counts[place].saturating_add(1);
         }
@@ -109,11 +127,11 @@ impl Frequencies {
 
     /// The digest of the table, as in its file. Tables of one digest give the same weights.
     pub fn digest(&self) -> u64 {
-        xxh3_64(&self.body())
+        *self.digest.get_or_init(|| xxh3_64(&self.body()))
     }
 
-    /// The table as a file: a name and version, the number of texts, the counters, and the digest of these
-    /// two, little-endian.
+    /// The table as a file: a name and version, the kind, the number of texts, the counters, and the digest
+    /// of these three, little-endian.
     pub fn to_bytes(&self) -> Vec<u8> {
         let body = self.body();
         [&MAGIC[..], &body, &xxh3_64(&body).to_le_bytes()].concat()
@@ -121,7 +139,8 @@ impl Frequencies {
 
     fn body(&self) -> Vec<u8> {
         let counts = self.counts.iter().flat_map(|count| count.to_le_bytes());
-        self.documents.to_le_bytes().into_iter().chain(counts).collect()
+        let head = self.kind.to_le_bytes().into_iter().chain(self.documents.to_le_bytes());
+        head.chain(counts).collect()
     }
 
     /// The table of a file.
@@ -131,7 +150,8 @@ impl Frequencies {
     pub fn from_bytes(bytes: &[u8]) -> Result<Frequencies, WrongFrequencies> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(WrongFrequencies::Form)?;
         let (body, digest) = rest.split_last_chunk::<8>().ok_or(WrongFrequencies::Damaged)?;
-        let (documents, counts) = body.split_first_chunk::<4>().ok_or(WrongFrequencies::Damaged)?;
+        let (kind, counted) = body.split_first_chunk::<8>().ok_or(WrongFrequencies::Damaged)?;
+        let (documents, counts) = counted.split_first_chunk::<4>().ok_or(WrongFrequencies::Damaged)?;
         if counts.len() != 2 * ROW * ROWS || xxh3_64(body) != u64::from_le_bytes(*digest) {
             return Err(WrongFrequencies::Damaged);
         }
@@ -140,7 +160,8 @@ impl Frequencies {
         if documents > Frequencies::MAX_DOCUMENTS {
             return Err(WrongFrequencies::Damaged);
         }
-        Ok(Frequencies { documents, counts, weights: OnceLock::new() })
+        let kind = u64::from_le_bytes(*kind);
+        Ok(Frequencies { documents, counts, ..Frequencies::of_kind(kind) })
     }
 }
 
@@ -152,7 +173,6 @@ fn places(feature: u64) -> [usize; ROWS] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::{Signature, jaccard};
 
     /// Sets with one standing part and own features.
     fn sets(count: u64) -> Vec<Vec<u64>> {
@@ -168,7 +188,7 @@ mod tests {
     }
 
     fn table(sets: &[Vec<u64>]) -> Frequencies {
-        let mut table = Frequencies::default();
+        let mut table = Frequencies::of_kind(7);
         sets.iter().for_each(|set| table.add(set));
         table
     }
@@ -180,36 +200,6 @@ mod tests {
     /// The number of counted texts that have a feature, or slightly more.
     fn count(table: &Frequencies, feature: u64) -> u32 {
         places(feature).map(|place| u32::from(table.counts[place])).into_iter().min().unwrap_or(0)
-    }
-
-    /// The weighted Jaccard similarity of two sets: the weight of the common features ÷ that of all.
-    fn similarity(table: &Frequencies, a: &[u64], b: &[u64]) -> f64 {
-        let weight = |set: &[u64]| f64::from(set.iter().map(|feature| weight(table, *feature)).sum::<u32>());
-        let common: Vec<u64> = a.iter().copied().filter(|feature| b.contains(feature)).collect();
-        weight(&common) / (weight(a) + weight(b) - weight(&common))
-    }
-
-    #[test]
-    fn standing_phrases_weigh_little_and_rare_features_most() {
-        let sets = sets(400);
-        let table = table(&sets);
-        assert!(jaccard(&sets[0], &sets[1]) > 0.49);
-        assert!(similarity(&table, &sets[0], &sets[1]) < 0.1);
-        assert_eq!(weight(&table, 12), Frequencies::MAX_WEIGHT);
-        let edited: Vec<u64> = sets[0].iter().copied().skip(9).collect();
-        assert!(similarity(&table, &sets[0], &edited) > 0.7);
-    }
-
-    #[test]
-    fn weighted_minima_estimate_the_weighted_similarity() {
-        let sets = sets(400);
-        let table = table(&sets);
-        for removed in [5, 20, 50] {
-            let edited: Vec<u64> = sets[3].iter().copied().skip(removed).collect();
-            let [a, b] = [&sets[3], &edited].map(|set| Signature::weighted(set, &table.weights(set), 200));
-            let exact = similarity(&table, &sets[3], &edited);
-            assert!((a.similarity(&b) - exact).abs() < 3.0 / 200_f64.sqrt(), "{removed}");
-        }
     }
 
     #[test]
@@ -226,8 +216,8 @@ mod tests {
         let table = table(&sets(9));
         let bytes = table.to_bytes();
         assert!(Frequencies::from_bytes(&bytes).unwrap().to_bytes() == bytes);
-        assert_eq!(bytes.len(), 8 + 4 + (4 << 20) + 8);
-        for at in [8, 12, 5_000, bytes.len() - 1] {
+        assert_eq!(bytes.len(), Frequencies::FILE_BYTES);
+        for at in [8, 16, 20, 5_000, bytes.len() - 1] {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             assert_eq!(Frequencies::from_bytes(&damaged).unwrap_err(), WrongFrequencies::Damaged, "{at}");
@@ -235,7 +225,7 @@ mod tests {
         assert_eq!(Frequencies::from_bytes(&bytes[..9]).unwrap_err(), WrongFrequencies::Damaged);
         assert_eq!(Frequencies::from_bytes(b"idf").unwrap_err(), WrongFrequencies::Form);
         // An empty table gives every feature the greatest weight.
-        assert_eq!(Frequencies::default().weights(&[7]), [16]);
+        assert_eq!(Frequencies::of_kind(7).weights(&[7]), [16]);
         // These values never change: files and the signatures of other runs depend on them.
         assert_eq!(table.digest(), 7_998_255_745_780_008_038);
     }
@@ -252,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_count_never_overflows() {
-        let mut table = Frequencies::default();
+        let mut table = Frequencies::of_kind(7);
         (0..70_000).for_each(|_| table.add(&[7]));
         assert_eq!((table.documents(), count(&table, 7)), (65_535, 65_535));
         assert_eq!((weight(&table, 7), weight(&table, 8)), (1, Frequencies::MAX_WEIGHT));
