@@ -21,6 +21,7 @@ mod cluster_work;
 mod clusters;
 mod command_line;
 mod conditions;
+mod contained;
 mod contract;
 mod corpus;
 mod damage;

@@ -126,10 +126,10 @@ async fn a_part_of_a_text_is_told_apart_from_a_duplicate() {
     };
     for (part, rest) in [(english, tail), (chinese, rest)] {
         let whole = format!("{part}{rest}");
-        assert_eq!(relation(part, &whole).await, "a_in_b", "{part}");
-        assert_eq!(relation(&whole, part).await, "b_in_a", "{part}");
+        assert_eq!(relation(part, &whole).await, "contained_in", "{part}");
+        assert_eq!(relation(&whole, part).await, "contains", "{part}");
         assert_eq!(relation(part, rest).await, "unlike", "{part}");
-        assert_eq!(relation(&whole, &format!("{whole} ")).await, "duplicates", "{part}");
+        assert_eq!(relation(&whole, &format!("{whole} ")).await, "duplicate", "{part}");
     }
     // Hashes have no parts.
     let sides = json!({"a": {"hash": "0".repeat(32)}, "b": {"hash": "f".repeat(32)}});

@@ -175,7 +175,7 @@ async fn answers_equal_a_comparison_of_all_texts_while_documents_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_document_that_a_stored_one_contains_is_a_duplicate() {
+async fn a_document_that_a_stored_one_contains_is_not_stored() {
     let data = directory();
     let server = Server::start(data.path()).await;
     create(&server, "pages", json!({"passages": true, "k": 3})).await;
@@ -183,7 +183,7 @@ async fn a_document_that_a_stored_one_contains_is_a_duplicate() {
     let own = article(1, 25);
     add(&server, route, "page", &page(1, &own)).await;
     let (status, answer) = server.post(route, json!({"id": "article", "text": own})).await;
-    assert_eq!((status, &answer["outcome"]), (StatusCode::OK, &json!("duplicate")), "{answer}");
+    assert_eq!((status, &answer["outcome"]), (StatusCode::OK, &json!("contained_in")), "{answer}");
     assert_eq!(answer["similar"][0]["id"], "page");
     assert!(answer["similar"][0]["shared"]["query_in_document"].as_f64().unwrap() > 0.9, "{answer}");
     // Half of it is new.
@@ -198,8 +198,8 @@ async fn a_document_that_a_stored_one_contains_is_a_duplicate() {
         .chain((0..20).map(|n| format!("{}\n", json!({"id": format!("t{n}"), "text": article(6, 25)}))))
         .collect();
     let (results, summary) = server.stream(route, lines).await;
-    assert_eq!(summary["duplicates"], 20, "{summary}");
-    assert!(results[20..].iter().all(|result| result["outcome"] == "duplicate"), "{results:?}");
+    assert_eq!((&summary["contained"], &summary["duplicates"]), (&json!(20), &json!(0)), "{summary}");
+    assert!(results[20..].iter().all(|result| result["outcome"] == "contained_in"), "{results:?}");
     // A document is not a duplicate of its own version.
     let (_, answer) = server.post(route, json!({"id": "page", "text": page(1, &own)})).await;
     assert_eq!(answer["outcome"], "updated", "{answer}");
@@ -207,7 +207,7 @@ async fn a_document_that_a_stored_one_contains_is_a_duplicate() {
 
 /// With kept texts the share decides that the letters have, not an estimate of it.
 #[tokio::test]
-async fn with_kept_texts_the_containment_of_a_duplicate_is_exact() {
+async fn with_kept_texts_the_containment_is_exact() {
     let data = directory();
     let server = Server::start(data.path()).await;
     create(&server, "kept", json!({"passages": true, "keep_text": true, "k": 0})).await;
@@ -299,7 +299,7 @@ async fn any_number_of_copies_in_unlike_pages_is_found_and_not_stored_again() {
             let (_, answer) = server.post(&format!("/collections/{name}/similar"), query).await;
             assert_eq!(found(&answer).len(), finds, "{answer}");
             let (_, answer) = server.post(&skip, json!({"id": "new", "text": own})).await;
-            assert_eq!(answer["outcome"], "duplicate", "{answer}");
+            assert_eq!(answer["outcome"], "contained_in", "{answer}");
             assert_eq!(answer["similar"].as_array().unwrap().len(), 10, "{answer}");
         }
     }

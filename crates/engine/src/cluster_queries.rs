@@ -8,11 +8,13 @@ use std::slice;
 
 use super::command::Command;
 use super::registry::Collection;
+use super::relations::Outline;
 use super::{Engine, EngineError};
 use lookalike_hash::{CollectionId, CollectionName, DocumentId, KeepRule, SketchCheck};
 use lookalike_store::{
     Cluster, ClusterPlace, ClusterState, Clusters, CopiesOf, Membership, Rank, StoreError, View,
 };
+use lookalike_text::fingerprint::TextRelation;
 
 /// Maximum number of clusters that are read to find those of a minimum size in the order of arrival.
 const READ: usize = 10_000;
@@ -89,6 +91,8 @@ pub struct Member {
     pub rank: Rank,
     /// The distance to the representative.
     pub distance: u32,
+    /// What its text is to that of the representative, as far as it can be estimated.
+    pub relation: Option<TextRelation>,
 }
 
 /// A cluster with some of its members.
@@ -247,7 +251,13 @@ impl Engine {
         found.truncate(limit);
         // A task at any rank may take a member away, or add one.
         let is_pending = expires || state.tasks > 0;
-        let members = found.into_iter().map(|(rank, distance)| Member { rank, distance }).collect();
+        let whole = Outline::of(&view, collection, &cluster.representative.id)?;
+        let member = |(rank, distance): (Rank, u32)| {
+            let similarity = collection.signatures.map(|shape| shape.similarity(distance));
+            let relation = Outline::of(&view, collection, &rank.id)?.relation(&whole, similarity);
+            Ok(Member { rank, distance, relation })
+        };
+        let members = found.into_iter().map(member).collect::<Result<_, StoreError>>()?;
         let cluster = cluster.place().into();
         Ok(Some(Represented::Cluster(ClusterMembers { cluster, members, has_more, is_pending })))
     }

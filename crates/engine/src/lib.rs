@@ -61,6 +61,7 @@ mod recent;
 mod recovery;
 mod registry;
 mod reindex;
+mod relations;
 mod repair;
 mod replica;
 mod restore;
@@ -111,6 +112,7 @@ pub use passages::{by_letters, fewest_grams, ranges, rank};
 use posting_cache::PostingCache;
 pub use registry::{Collection, reach};
 pub use reindex::{Followed, Reindex};
+pub use relations::Outline;
 pub use repair::{RepairReport, RepairedCollection, repair};
 pub use replica::{
     JoinError, Membership, Order, Part, StateDigest, Submission, Submitted, Turn, Turns, remove_data,

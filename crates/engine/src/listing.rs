@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::cluster_queries::represents;
 use super::registry::Collection;
 use super::shared::Shared;
-use super::{Document, Engine, EngineError, Filter, Listing, Match, Page};
+use super::{Document, Engine, EngineError, Filter, Listing, Page};
 use lookalike_hash::{CollectionId, DocumentId};
 use lookalike_run::pool::{Cancel, Patience};
 
@@ -77,15 +77,6 @@ impl Engine {
     /// As [`Engine::get`].
     pub fn row_bytes(&self, collection: &Collection, id: &DocumentId) -> Result<usize, EngineError> {
         Ok(self.shared.store.view().row_bytes(collection.id, id)?)
-    }
-
-    /// Adds the metadata to matches that have none. A document that was deleted in the meantime has none.
-    pub fn add_metadata(&self, collection: &Collection, matches: &mut [Match]) -> Result<(), EngineError> {
-        let view = self.shared.store.view();
-        for found in matches {
-            found.metadata = view.row_head(collection.id, &found.id)?.and_then(|row| row.metadata);
-        }
-        Ok(())
     }
 
     /// Returns a page of documents in the order of their ids. If there are any, it has at least one or the

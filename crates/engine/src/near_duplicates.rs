@@ -55,7 +55,8 @@ impl DuplicateRule {
 }
 
 impl<'a> Plan<'a> {
-    /// Stores a document in place of all those within k, if it ranks before all of them.
+    /// Stores a document in place of its near-duplicates, if it ranks before all of them. One that has none
+    /// is not stored if a document contains it by the rule: a longer text is not replaced by its part.
     pub(super) fn replace(
         &mut self,
         collection: &Collection,
@@ -67,6 +68,12 @@ impl<'a> Plan<'a> {
         let (hashes, _) = self.near_hashes(collection, subject(collection, &document), k, usize::MAX);
         let most = [MAX_REPLACED + 1, MAX_REPLACED];
         let near = self.near_among(collection, &document, rule, hashes, most)?.matches;
+        if let (true, Some(least)) = (near.is_empty(), rule.containment) {
+            let within = self.containing(collection, &document, least)?;
+            if !within.is_empty() {
+                return Ok(Outcome::Duplicate(within));
+            }
+        }
         let rule = collection.settings().clusters.clone();
         let Some(rule) = rule else { return Ok(Outcome::Duplicate(named(near))) };
         let before = self.live_row(collection, &document.id)?;

@@ -134,7 +134,7 @@ impl Engine {
                 cancel.check()?;
             }
             let (shared, is_enough) = compared.with((&row.grams, row.characters));
-            if is_enough && shared.a_in_b.max(shared.b_in_a) >= query.containment {
+            if is_enough && query.share(&shared) >= query.containment {
                 let is_marked = left_out.as_ref().map_or(Ok(false), |left_out| left_out.has(&id))?;
                 let of = if is_marked { &mut marked } else { &mut matches };
                 bytes += size_of_val(&shared.shared[..]);
@@ -142,7 +142,7 @@ impl Engine {
                 of.push(found(collection, subject, id, row, shared));
             }
         }
-        rank(&mut matches);
+        rank(&mut matches, query.is_part);
         matches.truncate(query.limit);
         Ok(PassageAnswer { matches, boilerplate: compared.into_boilerplate(), marked })
     }
@@ -179,6 +179,7 @@ fn found(
     let distance = collection.index.distance(subject, row.hash).unwrap_or(collection.index.most());
     Match {
         similarity: collection.signatures.map(|shape| shape.similarity(distance)),
+        relation: shared.relation(),
         shared: Some(Box::new(shared)),
         expires_ms: row.lifetime.end_ms(),
         metadata: row.metadata,
@@ -186,11 +187,12 @@ fn found(
     }
 }
 
-/// Sorts matches by their shared passages: whole copies first, then by the larger of both shares.
-pub fn rank(matches: &mut [Match]) {
+/// Sorts matches by their shared passages: whole copies first, then by the larger of both shares; if the text
+/// is to be part of them, by the share of it.
+pub fn rank(matches: &mut [Match], is_part: bool) {
     let key = |near: &Match| {
         let (a, b) = near.shared.as_ref().map_or((0.0, 0.0), |shared| (shared.a_in_b, shared.b_in_a));
-        (a.min(b) >= COPY, a.max(b), a.min(b))
+        if is_part { (false, a, b) } else { (a.min(b) >= COPY, a.max(b), a.min(b)) }
     };
     matches.sort_by(|a, b| {
         let (one, other) = (key(b), key(a));
@@ -262,7 +264,7 @@ impl Plan<'_> {
                 matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
             }
         }
-        rank(&mut matches);
+        rank(&mut matches, false);
         matches.truncate(DUPLICATES_NAMED);
         Ok(matches)
     }

@@ -19,7 +19,7 @@ use lookalike_hash::{CollectionId, CollectionName, DocumentId, Gram, Hash, Mark,
 use lookalike_run::pool::Cancel;
 use lookalike_store::backup::Manifest;
 use lookalike_store::{CollectionSettings, Row};
-use lookalike_text::fingerprint::Containment;
+use lookalike_text::fingerprint::{Containment, TextRelation};
 
 /// The current state of a collection.
 #[derive(Clone, Debug)]
@@ -108,7 +108,7 @@ pub struct DuplicateRule {
     pub k: u32,
     /// In place of the distance, this check decides about documents with sketches.
     pub check: Option<SketchCheck>,
-    /// Documents that contain at least this share of the new one are too, 0 to 1.
+    /// If there are none, documents that contain at least this share of the new one are, 0 to 1.
     pub containment: Option<f64>,
     /// Whether the new one replaces its near-duplicates if it ranks before all of them by the rule of the
     /// clusters.
@@ -174,6 +174,14 @@ pub enum Outcome {
     Refused(Option<Version>),
 }
 
+impl Outcome {
+    /// Whether nothing was stored because a stored document, which is no copy, contains the document.
+    pub fn is_contained(&self) -> bool {
+        let Outcome::Duplicate(of) = self else { return false };
+        of.first().is_some_and(|near| near.shared.is_some() && near.relation != Some(TextRelation::Duplicate))
+    }
+}
+
 /// Resolves when the operations of a write are durable, with one outcome per operation.
 pub type Receipt = BoxFuture<'static, Result<Vec<Outcome>, EngineError>>;
 
@@ -230,6 +238,8 @@ pub struct Match {
     pub similarity: Option<f64>,
     /// The passages that the query (a) and the document (b) share, if they were compared.
     pub shared: Option<Box<Containment>>,
+    /// What the text of the query is to that of the document, if it is known.
+    pub relation: Option<TextRelation>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,
     /// The document's metadata, a JSON object.
@@ -241,8 +251,9 @@ pub struct Match {
 impl Match {
     /// A match of which nothing else is known.
     pub(super) fn of(id: DocumentId, hash: Hash, distance: u32) -> Match {
-        let (similarity, shared, expires_ms, metadata, cluster) = (None, None, None, None, None);
-        Match { id, hash, distance, similarity, shared, expires_ms, metadata, cluster }
+        let (similarity, shared, relation, expires_ms) = (None, None, None, None);
+        let (metadata, cluster) = (None, None);
+        Match { id, hash, distance, similarity, shared, relation, expires_ms, metadata, cluster }
     }
 }
 
@@ -259,6 +270,8 @@ pub struct PassageQuery {
     pub characters: Option<u32>,
     /// The minimum share of the text that is in the document, or of the document that is in the text, 0 to 1.
     pub containment: f64,
+    /// Whether only documents that contain this share of the text match, those that contain most first.
+    pub is_part: bool,
     /// The maximum number of matches.
     pub limit: usize,
     /// Which documents may match; `None` for all.
@@ -267,10 +280,17 @@ pub struct PassageQuery {
     pub document: Option<DocumentId>,
 }
 
+impl PassageQuery {
+    /// The share by which a document matches.
+    pub fn share(&self, of: &Containment) -> f64 {
+        if self.is_part { of.a_in_b } else { of.a_in_b.max(of.b_in_a) }
+    }
+}
+
 /// The answer to a [`PassageQuery`].
 #[derive(Clone, Debug, Default)]
 pub struct PassageAnswer {
-    /// The matches: whole copies first, then by the larger of both shares.
+    /// The matches in the order of [`super::rank`].
     pub matches: Vec<Match>,
     /// The grams of the text that are boilerplate: documents that are otherwise unlike have them.
     pub boilerplate: HashSet<u64>,

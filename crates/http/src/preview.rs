@@ -28,8 +28,8 @@ pub(super) fn routes(all: Routes) -> Routes {
 /// Says what would become of documents, and stores none.
 ///
 /// Each is compared with the stored documents and with those before it in the array, as `on_duplicate=skip`
-/// does with the same `k`; in a `run`, also with those of its earlier requests. An element that is not a
-/// document fails alone.
+/// does with the same `k` and `min_containment`; in a `run`, also with those of its earlier requests. An
+/// element that is not a document fails alone.
 #[utoipa::path(
     post, path = "/preview/documents", tag = "documents", operation_id = "preview_documents",
     params(PreviewParams),
@@ -49,7 +49,8 @@ async fn preview(
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
     let (limits, run, skips) = (*state.service.limits(), params.run()?, params.skips()?);
-    let rule = state.service.duplicate_rule(&collection, params.k.map(|k| k.0), None, None, false);
+    let (k, containment) = (params.k.map(|k| k.0), params.min_containment);
+    let rule = state.service.duplicate_rule(&collection, k, None, containment, false);
     let rule = rule.map_err(|error| Problem::from(error).in_query())?;
     let way_out = "send them in several requests of a run";
     let bytes = read_sized(request, limits.batch_bytes, way_out).await?;

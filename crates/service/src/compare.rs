@@ -19,15 +19,13 @@ use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::{Frequencies, WordCounts};
 use lookalike_text::fingerprint::{
     Containment, Explanation, FeatureComparison, HashComparison, Profile, SharedPassage, Status,
-    signature_name, weighted_jaccard,
+    TextRelation, signature_name, weighted_jaccard,
 };
 use lookalike_text::{Change, word_diff};
 use lookalike_wording::{agreeing, counted};
 
 /// Maximum number of shared passages whose texts are kept.
 const PASSAGES: usize = 100;
-/// The share of the letters of a text from which on it stands in another one.
-const PART: f64 = 0.8;
 /// The most bytes that two texts have together whose words are counted, which takes a second for 2 MiB.
 const COSINE_BYTES: usize = 1 << 20;
 
@@ -112,35 +110,16 @@ impl Compared {
     }
 }
 
-/// What two sides are to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextRelation {
-    /// They lie within k.
-    Duplicates,
-    /// They do not, and four fifths of the letters of the first text, or more, are in the second one.
-    AInB,
-    /// The other way round.
-    BInA,
-    /// None of these, as far as can be told without texts.
-    Unlike,
-}
-
 impl Comparison {
     /// Whether they lie within k.
     pub fn matches(&self) -> bool {
         self.hashes.distance <= self.k
     }
 
-    /// What they are to each other. If each text stands in the other one, the one of which more does is
-    /// named.
-    pub fn relation(&self) -> TextRelation {
-        let shares = self.containment.as_ref().map(|both| (both.found.a_in_b, both.found.b_in_a));
-        match shares {
-            _ if self.matches() => TextRelation::Duplicates,
-            Some((a_in_b, b_in_a)) if a_in_b >= PART && a_in_b >= b_in_a => TextRelation::AInB,
-            Some((_, b_in_a)) if b_in_a >= PART => TextRelation::BInA,
-            _ => TextRelation::Unlike,
-        }
+    /// What the first is to the second; `None` if they are unlike, as far as can be told without texts.
+    pub fn relation(&self) -> Option<TextRelation> {
+        let by_letters = self.containment.as_ref().and_then(|both| both.found.relation());
+        by_letters.or(self.matches().then_some(TextRelation::Duplicate))
     }
 }
 

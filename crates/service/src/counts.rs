@@ -42,7 +42,8 @@ pub(super) fn count_outcomes(added: &[Result<Added, ServiceError>]) {
     count("created", &|one| matches!(one.outcome, Outcome::Created(_)));
     count("updated", &|one| matches!(one.outcome, Outcome::Updated(_)));
     count("replaced", &|one| matches!(one.outcome, Outcome::Replaced(..)));
-    count("duplicate", &|one| matches!(one.outcome, Outcome::Duplicate(_)));
+    count("duplicate", &|one| matches!(one.outcome, Outcome::Duplicate(_)) && !one.outcome.is_contained());
+    count("contained_in", &|one| one.outcome.is_contained());
     count("short", &|one| one.status == Some(Status::Short));
 }
 

@@ -23,7 +23,7 @@ use super::second_check::check_sketch_bytes;
 use super::thumbnails::{check_thumbnail, keeps_thumbnails};
 use lookalike_engine::{
     Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError, Lifetime,
-    MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version, fewest_grams,
+    MAX_OPERATIONS, Operation, Outcome, Outline, Placement, Row, Version, fewest_grams,
 };
 use lookalike_hash::{CollectionName, DocumentId, Hash};
 use lookalike_run::pool::{Cancel, Patience, Turns};
@@ -234,6 +234,8 @@ pub struct Added {
     pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
     pub(super) signature: Option<Arc<[u8]>>,
+    /// What is stored of its text beside the hash, besides a signature.
+    pub(super) outline: Outline,
     /// The collection in which it was stored.
     pub(super) written_to: Arc<Collection>,
 }
@@ -386,6 +388,10 @@ impl Service {
             outcome: Outcome::Absent,
             version: None,
             signature: settings.signatures.and(row.sketch.as_deref()).map(Arc::from),
+            outline: Outline {
+                sketch: row.sketch.clone().filter(|_| settings.signatures.is_none()),
+                characters: row.characters,
+            },
             placement: None,
             written_to: Arc::clone(&written_to),
         };

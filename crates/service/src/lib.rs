@@ -60,7 +60,7 @@ pub use calibrate::{
 pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
-pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Side, TextRelation};
+pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Side};
 pub use deed::Deed;
 pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
@@ -94,6 +94,7 @@ pub use lookalike_eval::{Choice, Estimate, Expected, Measured, MeasuredBy, Measu
 pub use lookalike_run::pool::{Cancel, Patience, PoolError};
 pub use lookalike_text::fingerprint::{
     Containment, DifferingFeature, FeatureComparison, GivenFeature, Profile, Profiles, SharedPassage, Status,
+    TextRelation,
 };
 pub use lookalike_text::{Change, CharsetOf, Decoded, PageText, decode};
 

@@ -8,8 +8,14 @@ use std::sync::Arc;
 use super::Service;
 use super::documents::Added;
 use super::error::ServiceError;
-use lookalike_engine::{Answer, Filter, Match, Outcome, Query, WorkBudget};
+use super::passages::containing;
+use lookalike_engine::{Answer, Engine, Filter, Match, Outcome, Query, WorkBudget};
+use lookalike_hash::DocumentId;
 use lookalike_run::pool::{Cancel, Patience, Turns};
+use lookalike_text::fingerprint::Containment;
+
+/// The number of neighbours whose rows are read on the thread of the request.
+const COMPLETED_AT_ONCE: usize = 16;
 
 /// The neighbours of an added document.
 #[derive(Clone, Debug)]
@@ -18,6 +24,9 @@ pub struct Neighbours {
     pub matches: Vec<Match>,
     /// The number of those that were left out because of marks.
     pub marked: u64,
+    /// The document that contains most of a text that was stored, of those beyond k that contain
+    /// [`Containment::PART`] of it, in a collection that keeps passages; and the share that it contains.
+    pub contained_in: Option<(DocumentId, f64)>,
 }
 
 impl Service {
@@ -34,8 +43,15 @@ impl Service {
             return Ok(named);
         }
         let query = query_of(added, limit)?;
-        let Answer { matches, marked, .. } = self.answer(&added.written_to, query).await?;
-        Ok(Neighbours { matches, marked })
+        let answer = self.answer(&added.written_to, query).await?;
+        let engine = self.engine()?;
+        let is_quick = !added.written_to.keeps_grams() && answer.matches.len() <= COMPLETED_AT_ONCE;
+        if is_quick || !has_more(added, &answer) {
+            return completed(engine, added, answer, &Cancel::default());
+        }
+        let (engine, added) = (Arc::clone(engine), added.clone());
+        let complete = move |cancel: &Cancel| completed(&engine, &added, answer, cancel);
+        self.pool.run(Patience::Interactive, complete).await?
     }
 
     /// The neighbours of several added documents, in their order. They are looked up on the CPU pool.
@@ -57,28 +73,64 @@ impl Service {
                     return Ok(named);
                 }
                 let query = query_of(added, limit)?;
-                let (mut budget, mut found) = (WorkBudget::unlimited(cancel), None);
-                service.engine()?.answer(&added.written_to, &[query], &mut budget, &mut |answer| {
-                    let Answer { matches, marked, .. } = answer;
-                    found = Some(Neighbours { matches, marked });
-                })?;
-                Ok(found.unwrap_or(Neighbours { matches: Vec::new(), marked: 0 }))
+                let (mut budget, mut found) = (WorkBudget::unlimited(cancel), Answer::default());
+                let engine = service.engine()?;
+                engine.answer(&added.written_to, &[query], &mut budget, &mut |answer| found = answer)?;
+                completed(engine, added, found, cancel)
             };
             added.iter().map(one).collect()
         };
         Ok(self.pool.run(Patience::Bulk, look).await?)
     }
 
-    /// The documents that the writer named for a duplicate or a replacement, with their metadata.
+    /// The documents that the writer named for a duplicate or a replacement, with their metadata, and what
+    /// the text is to them.
     fn named(&self, added: &Added, limit: usize) -> Result<Option<Neighbours>, ServiceError> {
         let (Outcome::Duplicate(of) | Outcome::Replaced(_, of)) = &added.outcome else { return Ok(None) };
         let mut matches: Vec<Match> = of.iter().take(limit.max(1)).cloned().collect();
         // The ids matter more than the metadata: they are returned even if the disk fails.
-        if let Err(error) = self.engine()?.add_metadata(&added.written_to, &mut matches) {
+        if let Err(error) = self.engine()?.complete(&added.written_to, &added.outline, &mut matches) {
             tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
         }
-        Ok(Some(Neighbours { matches, marked: 0 }))
+        Ok(Some(Neighbours { matches, marked: 0, contained_in: None }))
     }
+}
+
+impl From<Answer> for Neighbours {
+    fn from(answer: Answer) -> Neighbours {
+        Neighbours { matches: answer.matches, marked: answer.marked, contained_in: None }
+    }
+}
+
+/// Whether more can be said of a stored document than its neighbours: it has a text, and there are other
+/// texts to compare it with.
+fn has_more(added: &Added, answer: &Answer) -> bool {
+    let is_text = added.outline.characters.is_some();
+    is_text && (added.written_to.keeps_grams() || !answer.matches.is_empty())
+}
+
+/// Says what a stored text is to its neighbours, and which document contains it.
+fn completed(
+    engine: &Engine,
+    added: &Added,
+    answer: Answer,
+    cancel: &Cancel,
+) -> Result<Neighbours, ServiceError> {
+    let (collection, has_more) = (&added.written_to, has_more(added, &answer));
+    let mut found = Neighbours::from(answer);
+    if has_more {
+        engine.complete(collection, &added.outline, &mut found.matches)?;
+        if collection.keeps_grams()
+            && let Some(stored) = engine.get(collection, &added.id)?
+        {
+            let mut others = Filter::without(stored.id.clone());
+            found.matches.iter().for_each(|near| others.exclude(near.id.clone()));
+            let whole = containing(engine, collection, stored, Containment::PART, others, cancel)?;
+            let share = |found: Match| Some((found.id, found.shared?.a_in_b));
+            found.contained_in = whole.and_then(share);
+        }
+    }
+    Ok(found)
 }
 
 /// The query for the neighbours of an added document.

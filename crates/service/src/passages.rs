@@ -3,7 +3,7 @@
 //! The engine finds the documents by sampled grams. Where a collection keeps texts, the texts are compared
 //! letter by letter. Boilerplate is left out of both: it is reported, and does not count for a share.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -12,11 +12,13 @@ use super::clusters::placements_of;
 use super::fingerprints::{Content, grams_of, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
-use lookalike_engine::{Collection, EngineError, Judge, Match, PassageQuery, by_letters, ranges, rank};
+use lookalike_engine::{
+    Collection, Document, Engine, EngineError, Filter, Judge, Match, PassageQuery, by_letters, ranges, rank,
+};
 use lookalike_hash::{DocumentId, Gram, GramRule};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::all_grams;
-use lookalike_text::fingerprint::{Containment, Profile};
+use lookalike_text::fingerprint::{Containment, Profile, TextRelation};
 
 /// The share of a text that must be in a document, or the other way round, unless a query sets another.
 const CONTAINMENT: f64 = 0.4;
@@ -26,6 +28,8 @@ const ESTIMATED: f64 = 0.5;
 const ESTIMATED_EXACTLY: f64 = 0.0;
 /// The number of texts that are compared per document of the answer.
 const COMPARED: usize = 4;
+/// The documents that may contain a text, of which the one that contains most is named.
+const CONTAINING: usize = 4;
 
 /// The documents that share passages with the text of a query.
 #[derive(Clone, Debug)]
@@ -99,47 +103,95 @@ impl Service {
                 (None, None) => return Ok::<_, ServiceError>(None),
             };
             let Subject { grams, characters, text } = subject;
-            let text = text.filter(|_| settings.keep_text);
-            let (least, most) = if text.is_some() {
-                let share = if rule.is_exact { ESTIMATED_EXACTLY } else { ESTIMATED };
-                (containment * share, limit * COMPARED)
-            } else {
-                (containment, limit)
-            };
             let query = PassageQuery {
                 hash,
                 signature,
                 grams,
                 characters,
-                containment: least,
-                limit: most,
+                containment,
+                is_part: false,
+                limit,
                 filter,
                 document,
             };
-            let mut answer = engine.passages(&collection, &query, cancel)?;
-            let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
-            let boilerplate = ranges(&query.grams, is_boilerplate);
-            if let Some(text) = text {
-                let judge = judge(text, query.grams.clone(), answer.boilerplate, containment);
-                let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
-                answer.matches.append(&mut answer.marked);
-                engine.judge(&collection, &mut answer.matches, judge, cancel)?;
-                (answer.marked, answer.matches) =
-                    answer.matches.into_iter().partition(|near| marked.contains(&near.id));
-                rank(&mut answer.matches);
-                answer.matches.truncate(limit);
-            }
-            let ids: Vec<DocumentId> = answer.matches.iter().map(|near| near.id.clone()).collect();
-            for (near, cluster) in answer.matches.iter_mut().zip(placements_of(&engine, &collection, &ids)) {
+            let mut passages = compared(&engine, &collection, query, text, cancel)?;
+            let ids: Vec<DocumentId> = passages.documents.iter().map(|near| near.id.clone()).collect();
+            let placements = placements_of(&engine, &collection, &ids);
+            for (near, cluster) in passages.documents.iter_mut().zip(placements) {
                 near.cluster = cluster.map(Box::new);
+                let is_near = near.distance <= settings.k;
+                near.relation = near.relation.or(is_near.then_some(TextRelation::Duplicate));
             }
-            let (documents, marked) = (answer.matches, answer.marked.len() as u64);
-            Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents, marked }))
+            Ok(Some(passages))
         };
         let passages = self.pool.run(Patience::Interactive, work).await??;
-        found.passages = passages.map(Box::new);
+        let Some(passages) = passages else { return Ok(()) };
+        let relations: HashMap<&DocumentId, Option<TextRelation>> =
+            passages.documents.iter().map(|near| (&near.id, near.relation)).collect();
+        for near in &mut found.matches {
+            near.relation = relations.get(&near.id).copied().flatten().or(near.relation);
+        }
+        found.passages = Some(Box::new(passages));
         Ok(())
     }
+}
+
+/// The documents that share passages with a text. Where texts are kept, their letters decide.
+fn compared(
+    engine: &Engine,
+    collection: &Collection,
+    mut query: PassageQuery,
+    text: Option<String>,
+    cancel: &Cancel,
+) -> Result<Passages, ServiceError> {
+    let settings = collection.settings();
+    let (containment, limit) = (query.containment, query.limit);
+    let text = text.filter(|_| settings.keep_text);
+    if text.is_some() {
+        let is_exact = settings.grams.is_some_and(|rule| rule.is_exact);
+        query.containment *= if is_exact { ESTIMATED_EXACTLY } else { ESTIMATED };
+        query.limit *= COMPARED;
+    }
+    let mut answer = engine.passages(collection, &query, cancel)?;
+    let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
+    let boilerplate = ranges(&query.grams, is_boilerplate);
+    let grams = query.grams.len();
+    if let Some(text) = text {
+        let is_part = query.is_part;
+        let judge = judge(text, PassageQuery { containment, ..query }, answer.boilerplate);
+        let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
+        answer.matches.append(&mut answer.marked);
+        engine.judge(collection, &mut answer.matches, judge, cancel)?;
+        (answer.marked, answer.matches) =
+            answer.matches.into_iter().partition(|near| marked.contains(&near.id));
+        rank(&mut answer.matches, is_part);
+        answer.matches.truncate(limit);
+    }
+    Ok(Passages { grams, boilerplate, documents: answer.matches, marked: answer.marked.len() as u64 })
+}
+
+/// The document, of those that this filter admits, that contains most of another one, if it contains this
+/// share of it.
+pub(super) fn containing(
+    engine: &Engine,
+    collection: &Collection,
+    Document { id, row }: Document,
+    least: f64,
+    others: Filter,
+    cancel: &Cancel,
+) -> Result<Option<Match>, ServiceError> {
+    let query = PassageQuery {
+        hash: row.hash,
+        signature: row.sketch.filter(|_| collection.signatures().is_some()).map(Arc::from),
+        grams: row.grams,
+        characters: row.characters,
+        containment: least,
+        is_part: true,
+        limit: CONTAINING,
+        filter: Some(Box::new(others)),
+        document: Some(id),
+    };
+    Ok(compared(engine, collection, query, row.text, cancel)?.documents.into_iter().next())
 }
 
 /// The minimum containment of a query.
@@ -168,16 +220,17 @@ pub(super) fn check_containment(keeps_passages: bool, least: f64) -> Result<(), 
 }
 
 /// Compares the text of a query with those of matches that have one.
-fn judge(own: String, grams: Vec<Gram>, boilerplate: HashSet<u64>, least: f64) -> Judge {
+fn judge(own: String, query: PassageQuery, boilerplate: HashSet<u64>) -> Judge {
     Box::new(move |near, row, cancel| {
-        let reaches = |shared: &Containment| shared.a_in_b.max(shared.b_in_a) >= least;
+        let reaches = |shared: &Containment| query.share(shared) >= query.containment;
         // The estimate decides about one without a text.
         let Some(text) = row.text else { return Ok(near.shared.as_deref().is_some_and(reaches)) };
         let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
-        let texts = ((&own[..], &grams[..]), (&text[..], &row.grams[..]));
+        let texts = ((&own[..], &query.grams[..]), (&text[..], &row.grams[..]));
         let check = || cancel.check().map_err(EngineError::from);
         let shared = by_letters(texts.0, texts.1, &boilerplate, check)?;
         let is_match = reaches(&shared);
+        near.relation = shared.relation();
         near.shared = Some(Box::new(shared));
         Ok(is_match)
     })

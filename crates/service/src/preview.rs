@@ -2,15 +2,16 @@
 //!
 //! Documents are compared with stored ones, and with earlier ones of the run. One whose id comes again
 //! replaces the earlier one, stored or of the run.
-//! Exact sentences that two documents share (`min_containment`) and marks are not looked at.
+//! Marks are not looked at, nor the texts of the run: what they contain is estimated by their grams.
 
 use std::sync::Arc;
 
 use super::Service;
 use super::documents::{Offered, status};
 use super::error::ServiceError;
+use super::passages::containing;
 use super::runs::{COMPARED, Run, Seen};
-use lookalike_engine::{Collection, DuplicateRule, Filter, Judge, Match, Query, Row, WorkBudget};
+use lookalike_engine::{Collection, Document, DuplicateRule, Filter, Judge, Match, Query, Row, WorkBudget};
 use lookalike_hash::{CollectionName, DocumentId, Hash};
 use lookalike_run::pool::{Cancel, Patience, Turns};
 use lookalike_text::fingerprint::Status;
@@ -41,6 +42,11 @@ pub enum Fate {
     NearStored(Box<Match>),
     /// It duplicates no stored document; of those of the run, the one at this place is the nearest.
     NearEarlier(u64, u32),
+    /// It duplicates no other; this stored document contains most of it, at least as much as the rule says.
+    InStored(Box<Match>),
+    /// No stored document contains that much of it; of those of the run, the one at this place contains most,
+    /// by an estimate.
+    InEarlier(u64, f64),
 }
 
 impl Service {
@@ -75,15 +81,17 @@ impl Service {
                 all.push(match prepared {
                     Ok(prepared) => {
                         let (mut document, is_named, is_little) = prepared.into_parts();
-                        (document.row.text, document.row.metadata) = (None, None);
-                        document.row.thumbnail = None;
-                        let row = document.row;
+                        (document.row.metadata, document.row.thumbnail) = (None, None);
+                        if rule.containment.is_none() {
+                            (document.row.text, document.row.grams) = (None, Vec::new());
+                        }
                         let id = &document.id;
                         let is_known = seen.ids.contains(id)
                             || service.engine()?.count(&collection, std::slice::from_ref(id))? > 0;
-                        let fate = service.fate(&collection, id, &row, (rule, is_little), &seen, cancel)?;
+                        let fate = service.fate(&collection, &document, (rule, is_little), &seen, cancel)?;
+                        let row = document.row;
                         if !skips || matches!(fate, Fate::New) {
-                            seen.put(is_named.then_some(id), (!is_little).then_some(&row))?;
+                            seen.put(is_named.then_some(&document.id), (!is_little).then_some(&row))?;
                         }
                         Ok(Foreseen { hash: row.hash, status: status(&row), is_known, fate })
                     }
@@ -103,12 +111,12 @@ impl Service {
     fn fate(
         &self,
         collection: &Arc<Collection>,
-        id: &DocumentId,
-        row: &Row,
+        document: &Document,
         (rule, is_little): (DuplicateRule, bool),
         seen: &Seen,
         cancel: &Cancel,
     ) -> Result<Fate, ServiceError> {
+        let Document { id, row } = document;
         if is_little {
             return Ok(Fate::New);
         }
@@ -123,8 +131,20 @@ impl Service {
         if let Some((distance, place)) = seen.nearest(id, row, rule) {
             return Ok(Fate::NearEarlier(place, distance));
         }
-        let near = if few.is_none() { stored(usize::MAX)?.flatten() } else { None };
-        Ok(near.map_or(Fate::New, |near| Fate::NearStored(Box::new(near))))
+        if few.is_none()
+            && let Some(near) = stored(usize::MAX)?.flatten()
+        {
+            return Ok(Fate::NearStored(Box::new(near)));
+        }
+        let Some(least) = rule.containment else { return Ok(Fate::New) };
+        let mut others = Filter { exclude: Arc::clone(&seen.ids), ..Filter::default() };
+        others.exclude(id.clone());
+        let stored = containing(self.engine()?, collection, document.clone(), least, others, cancel)?;
+        if let Some(stored) = stored {
+            return Ok(Fate::InStored(Box::new(stored)));
+        }
+        let earlier = seen.containing(id, row, least);
+        Ok(earlier.map_or(Fate::New, |(share, place)| Fate::InEarlier(place, share)))
     }
 
     /// The nearest stored document of which it is a duplicate, if there is one; `None` if that takes more

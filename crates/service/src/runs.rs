@@ -5,6 +5,7 @@
 //! of documents that the client counts shows whether it is the same one. *Absent*: texts; runs of a server
 //! that stopped, and of other servers.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +13,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::error::ServiceError;
-use lookalike_engine::{CollectionSettings, DuplicateRule, Row};
+use lookalike_engine::{CollectionSettings, DuplicateRule, Row, fewest_grams};
 use lookalike_hamming::{HashIndex, Neighbour, Subject, index_for};
-use lookalike_hash::{CollectionName, DocumentId, Hash, SignatureShape, Width};
+use lookalike_hash::{CollectionName, DocumentId, Gram, GramRule, Hash, SignatureShape, Width};
 use lookalike_run::call::Reserved;
+use lookalike_text::fingerprint::Containment;
 
 /// Runs that are held; for a further one, the one that waits longest is forgotten.
 const RUNS: usize = 8;
@@ -27,6 +29,10 @@ const IDLE: Duration = Duration::from_mins(5);
 const MEMORY_PER_HASH: usize = 480;
 const MEMORY_PER_DOCUMENT: usize = 64;
 const MEMORY_PER_ID: usize = 160;
+/// The same for a gram of a document, of which another one may have none.
+const MEMORY_PER_GRAM: usize = 112;
+/// The documents that are known of a gram.
+const POSTINGS: usize = 100;
 /// The documents that a check compares, of all and of one hash, as the writer does.
 pub(super) const COMPARED: usize = 32;
 
@@ -49,6 +55,11 @@ pub(super) struct Seen {
     index: Arc<dyn HashIndex>,
     /// The documents of each hash by their places.
     of_hash: HashMap<Hash, BTreeMap<u64, Sketch>>,
+    /// The places of the first documents that have a gram.
+    of_gram: HashMap<u64, Vec<u64>>,
+    /// The grams of the document at a place, if the run looks at them.
+    grams: HashMap<u64, Vec<Gram>>,
+    rule: Option<GramRule>,
     /// The documents with an id that the client gave; `None` if they are not compared.
     of_id: HashMap<DocumentId, Option<(Hash, u64)>>,
     /// The same ids: stored documents that have them would be replaced.
@@ -67,6 +78,9 @@ impl Seen {
             shape,
             index: index_for(width, shape),
             of_hash: HashMap::new(),
+            of_gram: HashMap::new(),
+            grams: HashMap::new(),
+            rule: settings.grams,
             of_id: HashMap::new(),
             ids: Arc::default(),
             next: 0,
@@ -97,6 +111,28 @@ impl Seen {
         near.iter().take(COMPARED).find(is_duplicate).map(|(distance, place, _)| (*distance, *place))
     }
 
+    /// The largest share of a document that another one contains, if it is at least `least`, and the place of
+    /// that one, the first of equals. It is estimated by their grams.
+    pub(super) fn containing(&self, id: &DocumentId, row: &Row, least: f64) -> Option<(f64, u64)> {
+        let rule = self.rule?;
+        let itself = self.of_id.get(id).copied().flatten().map(|(_, place)| place);
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        for place in row.grams.iter().filter_map(|gram| self.of_gram.get(&gram.hash)).flatten() {
+            *counts.entry(*place).or_default() += 1;
+        }
+        counts.retain(|place, count| *count >= fewest_grams(rule) && Some(*place) != itself);
+        let mut most: Vec<(usize, u64)> = counts.into_iter().map(|(place, count)| (count, place)).collect();
+        most.sort_unstable_by_key(|(count, place)| (Reverse(*count), *place));
+        let share = |(count, place): (usize, u64)| {
+            let other = self.grams.get(&place)?;
+            let is_enough = rule.is_exact || Containment::shares_passage(count, row.grams.len(), other.len());
+            let share = Containment::of_grams(&row.grams, other, |_| false).a_in_b;
+            (is_enough && share >= least).then_some((share, place))
+        };
+        let shares = most.into_iter().take(COMPARED).filter_map(share);
+        shares.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)))
+    }
+
     /// Puts the next document in the place of an earlier one with its id, if the client gave it one. A
     /// document without a row is compared with no other.
     pub(super) fn put(&mut self, id: Option<&DocumentId>, row: Option<&Row>) -> Result<(), ServiceError> {
@@ -118,12 +154,23 @@ impl Seen {
         let own = row.sketch.as_deref().filter(|_| self.shape.is_none());
         let is_new = !self.of_hash.contains_key(&row.hash);
         let of_hash = if is_new { MEMORY_PER_HASH + 2 * signature.map_or(0, <[u8]>::len) } else { 0 };
-        self.reserve(of_hash + MEMORY_PER_DOCUMENT + own.map_or(0, <[u8]>::len))?;
+        let of_grams = row.grams.len() * MEMORY_PER_GRAM;
+        self.reserve(of_hash + MEMORY_PER_DOCUMENT + own.map_or(0, <[u8]>::len) + of_grams)?;
         if let Some(signature) = signature.filter(|_| is_new) {
             self.index.announce(row.hash, signature);
         }
         self.index.insert(row.hash);
         self.of_hash.entry(row.hash).or_default().insert(self.next, own.map(Arc::from));
+        if row.grams.is_empty() {
+            return Ok(());
+        }
+        for gram in &row.grams {
+            let places = self.of_gram.entry(gram.hash).or_default();
+            if places.len() < POSTINGS {
+                places.push(self.next);
+            }
+        }
+        self.grams.insert(self.next, row.grams.clone());
         Ok(())
     }
 
@@ -132,6 +179,11 @@ impl Seen {
     }
 
     fn remove(&mut self, hash: Hash, place: u64) {
+        if let Some(grams) = self.grams.remove(&place) {
+            for gram in grams {
+                self.of_gram.entry(gram.hash).or_default().retain(|other| *other != place);
+            }
+        }
         let documents = self.of_hash.get_mut(&hash).expect("it was added");
         documents.remove(&place);
         if documents.is_empty() {

@@ -15,12 +15,15 @@ use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use lookalike_engine::{
-    Answer, Collection, CollectionSettings, EngineError, Judge, Query, Weights, WorkBudget,
+    Answer, Collection, CollectionSettings, DuplicateRule, EngineError, Judge, Query, Row, Weights,
+    WorkBudget,
 };
 use lookalike_hash::{CollectionName, sketch_similarity};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::{Frequencies, WordCounts};
-use lookalike_text::fingerprint::{Fingerprint, Profile, Signature, jaccard, weighted_jaccard};
+use lookalike_text::fingerprint::{
+    Containment, Fingerprint, Profile, Signature, TextRelation, jaccard, weighted_jaccard,
+};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
 const CANDIDATES: usize = 1_000;
@@ -132,17 +135,22 @@ pub enum Measure {
     Cosine,
 }
 
-/// The data by which the subject of a query is compared.
+/// The data by which the subject of a query is compared: a sketch with the number of characters of its text.
 enum Compared {
     Text(String),
-    Sketch(Vec<u8>),
+    Sketch(Vec<u8>, Option<u32>),
 }
 
 /// The subject of a query, prepared for comparisons.
 struct Prepared {
+    /// The number of its characters, if it is known.
+    characters: Option<u32>,
     exact: Option<Exact>,
     sketch: Option<Vec<u8>>,
 }
+
+/// A similarity, and if it is that of sets, two numbers with the ratio of their sizes.
+type Similarity = (f64, Option<[u32; 2]>);
 
 /// A text, prepared for comparisons.
 enum Exact {
@@ -176,14 +184,18 @@ impl Exact {
         }
     }
 
-    fn similarity(&self, text: &str, by: &Comparison) -> f64 {
+    fn similarity(&self, text: &str, by: &Comparison) -> Similarity {
         match self {
             Exact::Set(set) => {
                 let other = features(by.profile).feature_set(text);
-                let weighted = |table| weighted_jaccard(set, &other, table);
-                by.table().map_or_else(|| jaccard(set, &other), weighted)
+                if let Some(table) = by.table() {
+                    let sizes = [set, &other].map(|set| table.weights(set).into_iter().map(u32::from).sum());
+                    return (weighted_jaccard(set, &other, table), Some(sizes));
+                }
+                let sizes = [set, &other].map(|set| u32::try_from(set.len()).unwrap_or(u32::MAX));
+                (jaccard(set, &other), Some(sizes))
             }
-            Exact::Counts(own) => own.cosine(&WordCounts::of(text)),
+            Exact::Counts(own) => (own.cosine(&WordCounts::of(text)), None),
         }
     }
 }
@@ -197,25 +209,27 @@ impl Prepared {
     fn of(compared: Compared, by: &Comparison) -> Prepared {
         match compared {
             Compared::Text(text) => Prepared {
+                characters: u32::try_from(text.chars().count()).ok(),
                 exact: Some(Exact::of(&text, by)),
                 sketch: by.sketch_bytes.map(|bytes| sketch_of(&text, bytes, by.profile, by.table())),
             },
-            Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(bytes) },
+            Compared::Sketch(bytes, characters) => Prepared { characters, exact: None, sketch: Some(bytes) },
         }
     }
 
     /// The similarity to a stored document: by texts if both have one, otherwise by sketches; `None` if that
     /// is not possible.
-    fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>, by: &Comparison) -> Option<f64> {
-        match (&self.exact, text) {
-            (Some(own), Some(text)) => Some(own.similarity(text, by)),
-            _ => Some(sketch_similarity(self.sketch.as_ref()?, &sketch?)),
+    fn similarity(&self, row: &Row, by: &Comparison) -> Option<Similarity> {
+        if let (Some(own), Some(text)) = (&self.exact, &row.text) {
+            return Some(own.similarity(text, by));
         }
+        let similarity = sketch_similarity(self.sketch.as_ref()?, row.sketch.as_ref()?);
+        Some((similarity, self.characters.zip(row.characters).map(|(own, other)| [own, other])))
     }
 }
 
 /// A judge that processes one row at a time. It prepares the subject at the first row.
-fn judge(compared: Compared, by: Comparison, least: f64) -> Judge {
+fn judge(compared: Compared, by: Comparison, least: f64, rule: DuplicateRule) -> Judge {
     let mut compared = Some(compared);
     let mut prepared = None;
     Box::new(move |near, row, _| {
@@ -226,10 +240,16 @@ fn judge(compared: Compared, by: Comparison, least: f64) -> Judge {
             prepared = Some(Prepared::of(compared, &by));
         }
         let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(&by))?;
-        let similarity =
-            prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch, &by));
-        near.similarity = similarity.filter(|similarity| *similarity >= least);
-        Ok(near.similarity.is_some())
+        let similarity = prepared.as_ref().and_then(|own| own.similarity(&row, &by));
+        let Some((similarity, sizes)) = similarity.filter(|(similarity, _)| *similarity >= least) else {
+            return Ok(false);
+        };
+        near.similarity = Some(similarity);
+        let shares = sizes.map(|[own, other]| Containment::estimated(similarity, own, other));
+        let is_duplicate = rule.check.map_or(near.distance <= rule.k, |check| similarity >= check.similarity);
+        let otherwise = is_duplicate.then_some(TextRelation::Duplicate);
+        near.relation = shares.and_then(|shares| shares.relation().or(otherwise));
+        Ok(true)
     })
 }
 
@@ -271,7 +291,7 @@ impl Service {
         let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let (query, made) = self.resolve(collection, &ask).await?;
-        let judge = judge(compared, by, least);
+        let judge = judge(compared, by, least, self.rule_of(&settings)?);
         let answer = self.judged(collection, query.clone(), judge).await?;
         let mut found = self.counted(collection, &query, made, answer);
         // The sort is stable: equally similar documents remain in the order of distance, then id.
@@ -310,7 +330,7 @@ impl Service {
             By::Id(id) => {
                 let row = self.document_in(collection, id).await?.row;
                 let sketch = row.sketch.filter(|_| has_sketches);
-                row.text.map(Compared::Text).or(sketch.map(Compared::Sketch))
+                row.text.map(Compared::Text).or(sketch.map(|sketch| Compared::Sketch(sketch, row.characters)))
             }
         };
         compared.ok_or_else(|| {

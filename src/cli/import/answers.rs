@@ -56,6 +56,8 @@ struct Counts {
     created: u64,
     updated: u64,
     duplicates: u64,
+    /// Documents that stored ones contain.
+    contained: u64,
     /// Documents with short texts among these.
     short: u64,
     /// Documents among these that are too short for passages.
@@ -143,8 +145,8 @@ impl Answers {
     }
 
     pub(super) fn show_progress(&self) {
-        let Counts { created, updated, duplicates, .. } = &self.counts;
-        let done = created + updated + duplicates;
+        let Counts { created, updated, duplicates, contained, .. } = &self.counts;
+        let done = created + updated + duplicates + contained;
         let rate = done as f64 / self.bar.elapsed().as_secs_f64().max(0.001);
         self.bar.set_message(format!("{}, {rate:.0}/s", counted(done, "document")));
     }
@@ -236,12 +238,14 @@ impl Answers {
         match outcome {
             "created" => self.counts.created += 1,
             "updated" => self.counts.updated += 1,
+            "contained_in" => self.counts.contained += 1,
             _ => self.counts.duplicates += 1,
         }
         if outcome == "created" && status.is_none() && place.charset.is_none() {
             return Ok(());
         }
-        let id = answer.id.as_deref().filter(|_| outcome != "duplicate").or(place.id);
+        let is_stored = !matches!(outcome, "duplicate" | "contained_in");
+        let id = answer.id.as_deref().filter(|_| is_stored).or(place.id);
         self.write(&Reported { id, outcome, status, similar: answer.similar.as_deref(), ..place })
     }
 
@@ -255,6 +259,7 @@ impl Answers {
             created,
             updated,
             duplicates,
+            contained,
             short,
             without_passages,
             guessed,
@@ -271,8 +276,12 @@ impl Answers {
             0 => "",
             files => &format!(", {} not read to the end", counted(files, "file")),
         };
+        let contained = match contained {
+            0 => String::new(),
+            contained => format!("{contained} contained in others left out, "),
+        };
         eprintln!(
-            "{created} created, {updated} updated, {} left out, {}{cut}",
+            "{created} created, {updated} updated, {} left out, {contained}{}{cut}",
             counted(*duplicates, "duplicate"),
             counted(bad, "bad line")
         );

@@ -86,8 +86,8 @@ pub(super) struct ImportArguments {
     /// Distance for --skip-duplicates; by default that of the collection
     #[arg(long, requires = "skip_duplicates")]
     k: Option<u32>,
-    /// With --skip-duplicates, a document of which a stored one contains this share is a near-duplicate too;
-    /// the collection must keep passages
+    /// With --skip-duplicates, do not store documents either of which a stored one contains this share; the
+    /// collection must keep passages
     #[arg(long, value_name = "SHARE", requires = "skip_duplicates")]
     min_containment: Option<f64>,
     /// Form of the hashes: hex, 0x, decimal, signed, base64; by default that of the header of an export, or

@@ -35,7 +35,7 @@ pub(super) struct Reported<'a> {
     pub(super) code: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<&'a str>,
-    /// What a duplicate duplicates, with distances.
+    /// What a duplicate duplicates, or what contains it, with distances.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) similar: Option<&'a RawValue>,
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::collections::ClustersOut;
+use super::found::RelationOut;
 use super::values::{Count, Id};
 use lookalike_service::{ClusterFound, ClusterList, ClusterOrder, Placement, WantedClusters};
 
@@ -160,6 +161,9 @@ pub(super) struct MemberOut {
     id: Id,
     /// Its distance to the representative.
     distance: u32,
+    /// What its text is to that of the representative, if both have sketches or signatures and lengths.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relation: Option<RelationOut>,
 }
 
 impl From<ClusterFound> for ClusterOut {
@@ -168,6 +172,7 @@ impl From<ClusterFound> for ClusterOut {
         let member = |member: lookalike_service::Member| MemberOut {
             id: Id(member.rank.id),
             distance: member.distance,
+            relation: member.relation.map(RelationOut::from),
         };
         ClusterOut {
             representative: Id(found.cluster.representative),

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::content::{ImageIn, PageIn, check_size, page};
+use super::found::RelationOut;
 use super::hashes::{HashFormat, HashIn, HashOut};
 use super::similar::subject;
 use super::values::{Id, SignatureHex, StatusOut};
 use crate::error::Problem;
 use lookalike_service::{
     AskedSide, By, Change, Compared, ComparedPassages, Comparison, DifferingFeature, FeatureComparison,
-    Limits, SharedPassage, Side, TextRelation,
+    Limits, SharedPassage, Side,
 };
 
 /// Maximum number of characters of an equal part or passage. Of a longer one, the middle is omitted.
@@ -91,8 +92,8 @@ pub struct ComparisonOut {
     /// Whether they lie within k.
     #[serde(rename = "match")]
     is_match: bool,
-    /// What they are to each other. Parts are found only if both texts are available.
-    relation: TextRelationOut,
+    /// What `a` is to `b`. Parts are found only if both texts are available.
+    relation: RelationOut,
     /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
     /// What was compared: of a document by `id`, what the collection stores.
@@ -130,32 +131,6 @@ pub struct ComparisonOut {
     /// How much of each text is in the other one, if both texts are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     containment: Option<ContainmentOut>,
-}
-
-/// What two sides are to each other.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = TextRelation)]
-enum TextRelationOut {
-    /// They lie within k.
-    Duplicates,
-    /// They do not, and .8 of the letters of `a`, or more, are in `b`.
-    AInB,
-    /// They do not, and .8 of the letters of `b`, or more, are in `a`.
-    BInA,
-    /// None of these.
-    Unlike,
-}
-
-impl From<TextRelation> for TextRelationOut {
-    fn from(relation: TextRelation) -> TextRelationOut {
-        match relation {
-            TextRelation::Duplicates => TextRelationOut::Duplicates,
-            TextRelation::AInB => TextRelationOut::AInB,
-            TextRelation::BInA => TextRelationOut::BInA,
-            TextRelation::Unlike => TextRelationOut::Unlike,
-        }
-    }
 }
 
 /// What was compared.
@@ -346,7 +321,8 @@ impl ComparisonOut {
     /// The comparison on the wire. `is_whole` tells whether equal parts are whole.
     pub fn new(compared: Comparison, is_whole: bool, form: Option<HashFormat>) -> ComparisonOut {
         let change = |change| ChangeOut::new(change, is_whole);
-        let (is_match, relation) = (compared.matches(), compared.relation().into());
+        let (is_match, relation) =
+            (compared.matches(), compared.relation().map_or(RelationOut::Unlike, RelationOut::from));
         let bits = match &compared.features {
             Some(features) => features
                 .flips

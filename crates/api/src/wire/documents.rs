@@ -12,6 +12,7 @@ use super::features::FeatureIn;
 use super::few::Few;
 use super::found::{MatchOut, left_out};
 use super::hashes::{HashFormat, HashIn, HashOut};
+use super::outcome::{ContainedOut, OutcomeOut};
 use super::values::{
     Arrival, ExpiresIn, Id, Metadata, SignatureHex, SketchHex, StatusOut, Timestamp, present,
 };
@@ -197,7 +198,7 @@ pub struct AddedOut {
     #[schema(value_type = HashOut)]
     hash: HashOut,
     /// What was done: `created`, `updated`, `replaced` if it was stored in place of near-duplicates, or
-    /// `duplicate` if it was not stored.
+    /// `duplicate` or `contained_in` if it was not stored.
     outcome: OutcomeOut,
     /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -227,43 +228,16 @@ pub struct AddedOut {
     /// The number of neighbours that were left out because of marks, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     marked: Option<u64>,
+    /// If it was stored, and `similar` was looked up: the document that contains most of it, of those beyond
+    /// k that contain .8 of it or more, in a collection that keeps passages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contained_in: Option<ContainedOut>,
     /// Why the neighbours could not be looked up: the code of an error such as `busy`, a colon, and the
     /// remedy. Absent if `similar` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "busy: the processors are busy; try again in a moment. The document is stored; GET \
                    /documents/{id}/similar returns its neighbours")]
     similar_unknown: Option<String>,
-}
-
-/// What was done with a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = Outcome)]
-pub(super) enum OutcomeOut {
-    /// A new document was stored.
-    Created,
-    /// The document replaced the stored one with its id.
-    Updated,
-    /// The document was stored in place of near-duplicates.
-    Replaced,
-    /// The document was not stored, because it duplicates a stored one.
-    Duplicate,
-}
-
-impl From<&Outcome> for OutcomeOut {
-    fn from(outcome: &Outcome) -> OutcomeOut {
-        match outcome {
-            Outcome::Created(_) => OutcomeOut::Created,
-            Outcome::Duplicate(_) => OutcomeOut::Duplicate,
-            Outcome::Replaced(..) => OutcomeOut::Replaced,
-            Outcome::Updated(_)
-            | Outcome::Repeated(..)
-            | Outcome::TooManyNear
-            | Outcome::Deleted
-            | Outcome::Absent
-            | Outcome::Refused(_) => OutcomeOut::Updated,
-        }
-    }
 }
 
 impl AddedOut {
@@ -281,10 +255,12 @@ impl AddedOut {
         };
         let out = |found: Match| MatchOut::new(found, form);
         let out = |matches: Vec<Match>| Some(matches.into_iter().map(out).collect());
-        let (similar, marked, similar_unknown) = match similar {
-            Some(Ok(Neighbours { matches, marked })) => (Some(out(matches)), left_out(marked), None),
-            Some(Err(problem)) => (Some(None), None, Some(unknown_neighbours(&problem))),
-            None => (named.map(out), None, None),
+        let (similar, marked, contained_in, similar_unknown) = match similar {
+            Some(Ok(Neighbours { matches, marked, contained_in })) => {
+                (Some(out(matches)), left_out(marked), contained_in.map(ContainedOut::from), None)
+            }
+            Some(Err(problem)) => (Some(None), None, None, Some(unknown_neighbours(&problem))),
+            None => (named.map(out), None, None, None),
         };
         AddedOut {
             id,
@@ -297,6 +273,7 @@ impl AddedOut {
             expires_at: expires_ms.map(Timestamp),
             similar,
             marked,
+            contained_in,
             similar_unknown,
         }
     }
@@ -427,6 +404,10 @@ pub struct LineOut {
     /// The number of neighbours that were left out because of marks, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     marked: Option<u64>,
+    /// If it was stored, and `similar` is above 0: the document that contains most of it, of those beyond k
+    /// that contain .8 of it or more, in a collection that keeps passages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contained_in: Option<ContainedOut>,
     /// Why the neighbours could not be looked up. Absent if `similar` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     similar_unknown: Option<String>,
@@ -455,6 +436,7 @@ impl LineOut {
             expires_at,
             similar,
             marked,
+            contained_in,
             similar_unknown,
         } = AddedOut::new(added, similar, form);
         LineOut {
@@ -469,6 +451,7 @@ impl LineOut {
             expires_at,
             similar,
             marked,
+            contained_in,
             similar_unknown,
             error: None,
         }

@@ -9,7 +9,7 @@ use super::values::{Id, Metadata, StatusOut, Timestamp};
 use crate::body::write_json;
 use crate::error::Body;
 use lookalike_hash::{HashForm, SignatureShape};
-use lookalike_service::{Containment, Found, Match, Passages, Placement, SharedPassage, Work};
+use lookalike_service::{Containment, Found, Match, Passages, Placement, SharedPassage, TextRelation, Work};
 
 /// Approximate bytes of an answer without matches.
 const ANSWER_BYTES: usize = 128;
@@ -41,6 +41,11 @@ pub(super) struct MatchOut {
     /// The passages that it shares with the query, if they were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared: Option<SharedOut>,
+    /// What the text of the query, or of the document that was sent, is to it. Absent where nothing was
+    /// compared but distances: for hashes, and for lookups without `min_similarity` in collections without
+    /// passages; absent, too, if the two are no duplicates and neither text stands in the other one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    relation: Option<RelationOut>,
     /// When it expires, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
@@ -63,9 +68,36 @@ impl MatchOut {
             distance: found.distance,
             similarity: found.similarity,
             shared: found.shared.map(|shared| SharedOut::from(*shared)),
+            relation: found.relation.map(RelationOut::from),
             expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
             cluster: found.cluster.map(|cluster| PlacementOut::from(*cluster)),
+        }
+    }
+}
+
+/// What a text is to another one. Texts are compared by letters or, where they are not kept, by their grams;
+/// without passages by their pairs of words, or by sketches or signatures and the lengths of both texts.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = TextRelation)]
+pub(super) enum RelationOut {
+    /// Each stands in the other one to .8 or more, or neither does and they are duplicates nevertheless.
+    Duplicate,
+    /// .8 of it or more are in the other one, but not the other way round.
+    ContainedIn,
+    /// .8 of the other one or more are in it, but not the other way round.
+    Contains,
+    /// None of these: only in the answer to `POST /compare`.
+    Unlike,
+}
+
+impl From<TextRelation> for RelationOut {
+    fn from(relation: TextRelation) -> RelationOut {
+        match relation {
+            TextRelation::Duplicate => RelationOut::Duplicate,
+            TextRelation::ContainedIn => RelationOut::ContainedIn,
+            TextRelation::Contains => RelationOut::Contains,
         }
     }
 }
@@ -302,9 +334,10 @@ fn is_plain(found: &Found) -> bool {
     let has_more = made.is_some() || signatures.is_some() || passages.is_some() || next.is_some();
     let has_more = has_more || *marked > 0;
     let is_plain = |near: &Match| {
-        let Match { id, hash: _, distance: _, similarity, shared, expires_ms, metadata, cluster } = near;
-        let has_more = similarity.is_some() || shared.is_some() || expires_ms.is_some();
-        let has_more = has_more || metadata.is_some() || cluster.is_some();
+        let Match { id, hash: _, distance: _, similarity, shared, relation, expires_ms, metadata, cluster } =
+            near;
+        let has_more = similarity.is_some() || shared.is_some() || relation.is_some();
+        let has_more = has_more || expires_ms.is_some() || metadata.is_some() || cluster.is_some();
         // An id has no control characters.
         !has_more && !id.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
     };
@@ -377,7 +410,8 @@ mod tests {
         let known = (weighted(0.1, 0.0..1.0), weighted(0.1, 0..u64::MAX), metadata, cluster);
         (ids, hashes(), 0..=128u32, known).prop_map(|(id, hash, distance, known)| {
             let (similarity, expires_ms, metadata, cluster) = known;
-            Match { id, hash, distance, similarity, shared: None, expires_ms, metadata, cluster }
+            let (shared, relation) = (None, None);
+            Match { id, hash, distance, similarity, shared, relation, expires_ms, metadata, cluster }
         })
     }
 

@@ -19,6 +19,7 @@ mod hashes;
 mod key;
 mod listing;
 mod marks;
+mod outcome;
 mod pairs;
 mod parquet;
 mod patch;

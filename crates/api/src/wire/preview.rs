@@ -33,6 +33,9 @@ pub struct PreviewParams {
     /// The distance of near-duplicates, 0 to the width. Default: the check of the profile, or the distance of
     /// the collection.
     pub k: Option<Bits>,
+    /// With `skip`: a document of which another one contains at least this share would not be stored, above 0
+    /// to 1. The collection must keep passages.
+    pub min_containment: Option<f64>,
 }
 
 impl PreviewParams {
@@ -42,6 +45,10 @@ impl PreviewParams {
     /// If the rule depends on more than a dry run looks at.
     pub fn skips(&self) -> Result<bool, Problem> {
         match self.on_duplicate {
+            None | Some(OnDuplicate::Store) if self.min_containment.is_some() => {
+                let detail = "min_containment goes with on_duplicate=skip; add that or leave it out";
+                Err(Problem::parameter(Code::InvalidField, "min_containment", detail))
+            }
             None | Some(OnDuplicate::Store) => Ok(false),
             Some(OnDuplicate::Skip) => Ok(true),
             Some(_) => {
@@ -89,6 +96,9 @@ pub struct PreviewOut {
     near_stored: u64,
     /// Documents that are near earlier ones of the run only.
     near_earlier: u64,
+    /// Documents of which others, stored or of the run, contain `min_containment`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contained: Option<u64>,
     /// Documents that would not be stored because of an error.
     errors: u64,
 }
@@ -117,6 +127,16 @@ struct ForeseenOut {
     /// The distance to that one.
     #[serde(skip_serializing_if = "Option::is_none")]
     distance: Option<u32>,
+    /// The stored document that contains most of it, if it duplicates none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_stored: Option<MatchOut>,
+    /// The place in the run of the earlier document that contains most of it, if no stored one contains that
+    /// much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_earlier: Option<u64>,
+    /// The share of it that is in that one, estimated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
     /// Why it would not be stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Box<Body>>,
@@ -152,6 +172,14 @@ impl PreviewOut {
             Fate::NearEarlier(place, distance) => {
                 (result.near_earlier, result.distance) = (Some(place), Some(distance));
                 &mut self.near_earlier
+            }
+            Fate::InStored(stored) => {
+                result.in_stored = Some(MatchOut::new(*stored, form));
+                self.contained.get_or_insert_default()
+            }
+            Fate::InEarlier(place, share) => {
+                (result.in_earlier, result.share) = (Some(place), Some(share));
+                self.contained.get_or_insert_default()
             }
         };
         *if is_known { &mut self.known } else { count } += 1;

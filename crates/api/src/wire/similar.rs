@@ -268,8 +268,9 @@ pub struct NearParams {
     pub k: Option<Bits>,
     /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
     pub threshold: Option<f64>,
-    /// `skip` also does not store a document if a stored document contains at least this share of it, above 0
-    /// to 1. The collection must keep passages.
+    /// `skip`, and `replace` where there is no near-duplicate, do not store a document either if a stored
+    /// document contains at least this share of it, above 0 to 1; the outcome is `contained_in`. The
+    /// collection must keep passages.
     pub min_containment: Option<f64>,
     /// How many neighbours of a stored document are in its result, 0 to 1,000. Default: 10 for one document,
     /// 0 for each of several.
@@ -330,10 +331,11 @@ impl NearParams {
     pub fn on_duplicate(&self) -> Result<OnDuplicate, Problem> {
         let wanted = self.on_duplicate.unwrap_or(OnDuplicate::Store);
         let within = self.k.map(|_| "k").or(self.threshold.map(|_| "threshold"));
-        let within = within.filter(|_| matches!(wanted, OnDuplicate::Store | OnDuplicate::Link));
-        let share = self.min_containment.map(|_| "min_containment").filter(|_| wanted != OnDuplicate::Skip);
-        if let Some(name) = within.or(share) {
-            let detail = format!("{name} goes with on_duplicate=skip; add that or leave {name} out");
+        let share = self.min_containment.map(|_| "min_containment");
+        let is_stored = matches!(wanted, OnDuplicate::Store | OnDuplicate::Link);
+        if let Some(name) = within.or(share).filter(|_| is_stored) {
+            let detail =
+                format!("{name} goes with on_duplicate=skip or replace; add one or leave {name} out");
             return Err(Problem::parameter(Code::InvalidField, name, detail));
         }
         Ok(wanted)

@@ -3,7 +3,8 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::documents::{LineOut, OutcomeOut};
+use super::documents::LineOut;
+use super::outcome::OutcomeOut;
 
 /// The last line of the answer to a stream.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
@@ -25,6 +26,9 @@ pub struct Summary {
     replaced: u64,
     /// Documents not stored, because they duplicate stored ones.
     duplicates: u64,
+    /// Documents not stored, because stored ones contain them.
+    #[serde(skip_serializing_if = "is_zero")]
+    contained: u64,
     /// Documents not stored because of an error, listed or not.
     errors: u64,
 }
@@ -42,6 +46,7 @@ impl Summary {
             Some(OutcomeOut::Updated) => self.updated += 1,
             Some(OutcomeOut::Replaced) => self.replaced += 1,
             Some(OutcomeOut::Duplicate) => self.duplicates += 1,
+            Some(OutcomeOut::ContainedIn) => self.contained += 1,
             None => self.errors += 1,
         }
     }

@@ -54,6 +54,17 @@ pub struct Containment {
     pub shared: Vec<SharedPassage>,
 }
 
+/// What a text is to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextRelation {
+    /// Each stands in the other one to four fifths or more, or they are near and neither does.
+    Duplicate,
+    /// Four fifths of it or more are in the other one, but not the other way round.
+    ContainedIn,
+    /// Four fifths of the other one or more are in it, but not the other way round.
+    Contains,
+}
+
 /// A stretch of letters: where it begins in both texts, where it ends, and how many letters are equal.
 #[derive(Clone, Copy)]
 struct Stretch {
@@ -63,6 +74,9 @@ struct Stretch {
 }
 
 impl Containment {
+    /// The share of a text from which on it stands in another one.
+    pub const PART: f64 = 0.8;
+
     /// Compares two texts. `check` is called every few thousand letters; its error ends the work.
     ///
     /// ```
@@ -104,6 +118,33 @@ impl Containment {
             b_in_a: share(of_b, &b),
             shared: long.iter().map(passage).collect(),
         })
+    }
+
+    /// What the first text is to the second, if that can be told from the shares: near texts of which neither
+    /// stands in the other one are duplicates, others are not.
+    pub fn relation(&self) -> Option<TextRelation> {
+        match (self.a_in_b >= Self::PART, self.b_in_a >= Self::PART) {
+            (true, true) => Some(TextRelation::Duplicate),
+            (true, false) => Some(TextRelation::ContainedIn),
+            (false, true) => Some(TextRelation::Contains),
+            (false, false) => None,
+        }
+    }
+
+    /// Estimates both shares, without passages, by the Jaccard similarity of two texts and their lengths in
+    /// characters.
+    ///
+    /// ```
+    /// use lookalike_text::fingerprint::{Containment, TextRelation};
+    /// let of = |a, b| Containment::estimated(0.5, a, b).relation();
+    /// assert_eq!(of(600, 1_200), Some(TextRelation::ContainedIn));
+    /// assert_eq!((of(1_200, 600), of(600, 600)), (Some(TextRelation::Contains), None));
+    /// ```
+    pub fn estimated(similarity: f64, a: u32, b: u32) -> Containment {
+        let [a, b] = [a, b].map(|characters| f64::from(characters.max(1)));
+        let shared = similarity * (a + b) / (1.0 + similarity);
+        let share = |all: f64| (shared / all).min(1.0);
+        Containment { a_in_b: share(a), b_in_a: share(b), shared: Vec::new() }
     }
 
     /// Whether two texts of so many sampled grams share a passage if they have `shared` of them in common.

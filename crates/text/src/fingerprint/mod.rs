@@ -28,7 +28,7 @@ mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
 #[cfg(feature = "zh")]
-pub use containment::{Containment, MIN_SHARED_GRAMS, SharedPassage};
+pub use containment::{Containment, MIN_SHARED_GRAMS, SharedPassage, TextRelation};
 pub use explanation::Explanation;
 pub use given::{Ballot, GivenFeature, Voted, WrongBallot};
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
