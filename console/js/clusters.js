@@ -4,7 +4,20 @@
 import { guard } from "./access.js";
 import { at, call, clusterPath, documentPath, get, post } from "./api.js";
 import { diffView } from "./diff.js";
-import { button, choice, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
+import {
+  button,
+  choice,
+  field,
+  figure,
+  fill,
+  h,
+  notice,
+  partOf,
+  say,
+  show,
+  tableHead,
+  translated,
+} from "./dom.js";
 import { number } from "./format.js";
 import { headline, headlineField, whole } from "./headlines.js";
 import { markButton } from "./marks.js";
@@ -230,6 +243,7 @@ function clusterView(cluster) {
         }),
         h("div", { class: "distance", "aria-hidden": "true", style: share(member.distance) }, h("i", {})),
         h("span", { class: "id mono" }, member.id),
+        partOf(member.relation, `clusters.${member.relation}`),
         h("span", { class: "grow" }),
         markButton(representative, member.id),
         button("clusters.diff", () => compare(member.id), {

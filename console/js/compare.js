@@ -3,7 +3,7 @@
 import { at, documentPath, get, post } from "./api.js";
 import { bandCells, bitCells } from "./bits.js";
 import { diffView } from "./diff.js";
-import { button, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
+import { button, field, figure, fill, h, notice, partOf, say, show, tableHead, translated } from "./dom.js";
 import { decidedBy, featureLists, merged } from "./features.js";
 import { number, percent } from "./format.js";
 import { images, pictures } from "./image.js";
@@ -207,9 +207,10 @@ function verdict(compared) {
       "div",
       { class: "row" },
       h("span", {
-        class: { duplicates: "badge good", unlike: "badge bad" }[compared.relation] ?? "badge warn",
-        t: `verdict.${compared.relation}`,
+        class: compared.match ? "badge good" : "badge bad",
+        t: compared.match ? "verdict.match" : "verdict.none",
       }),
+      partOf(compared.relation, `verdict.${compared.relation}`),
       h("p", { class: "lead", t: [sentence, facts] }),
     ),
     most && scale(distance, k, most),

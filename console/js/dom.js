@@ -129,6 +129,12 @@ export function figure(message, value, note) {
   );
 }
 
+// Says that one text stands in another; nothing if it does not.
+export function partOf(relation, message) {
+  const isPart = relation === "contained_in" || relation === "contains";
+  return isPart && h("span", { class: "tag warn", t: message });
+}
+
 // The head of a table. The last `right` columns have numbers.
 export function tableHead(messages, right = 0) {
   const of = (message, at) => {

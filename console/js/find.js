@@ -1,7 +1,7 @@
 // The page that finds the neighbours of a text, a document or a hash. A slider moves k.
 
 import { at, documentPath, get, post } from "./api.js";
-import { button, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
+import { button, field, figure, fill, h, notice, partOf, say, show, tableHead, translated } from "./dom.js";
 import { number, percent, span } from "./format.js";
 import { markButton } from "./marks.js";
 import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
@@ -258,6 +258,7 @@ export function create() {
             { class: "tag good" },
             translated(() => percent(match.similarity)),
           ),
+        partOf(match.relation, `find.${match.relation}`),
         h("span", { class: "grow" }),
         mark(match.id),
         button("find.compare", () => compareWith(match.id), {
