@@ -103,7 +103,7 @@ use lookalike_store::Store;
 pub use lookalike_store::backup::{BackupError, Manifest};
 pub use lookalike_store::{
     ClusterPlace, CollectionSettings, Digest, Lifetime, Loss, LostPart, Rank, Row, StoreSettings, Verified,
-    Weights,
+    Weights, made_by,
 };
 pub use lookup::WorkBudget;
 pub use near_duplicates::MAX_REPLACED;

@@ -152,7 +152,7 @@ impl Service {
     /// Rejects a query of another profile, or one that exceeds the limits, before any work is done.
     fn check(&self, collection: &Collection, ask: &Ask) -> Result<(), ServiceError> {
         if let Some(given) = ask.profile.as_deref() {
-            check_profile(self.profiles(), given, &collection.settings(), "profile")?;
+            check_profile(self.profiles(), given, &collection.settings().made_by(), "profile")?;
         }
         let limit = ask.matches(&self.limits);
         if limit == 0 || limit > self.limits.matches {

@@ -11,15 +11,15 @@ use super::fingerprints::{
 };
 use super::given::hash_of;
 use super::images::{Hashed, hashed};
-use super::second_check::{features, sketch_of};
+use super::second_check::{sketch_of, weighed};
 use super::{By, Limits, Service, ServiceError};
-use lookalike_engine::{Collection, CollectionSettings, Row, Weights};
+use lookalike_engine::{Collection, Row, Weights, made_by};
 use lookalike_hash::{CollectionName, Hash, SignatureShape, sketch_similarity};
 use lookalike_run::pool::{Cancel, Patience};
 use lookalike_text::features::{Frequencies, WordCounts};
 use lookalike_text::fingerprint::{
     Containment, Explanation, FeatureComparison, HashComparison, Profile, SharedPassage, Status,
-    TextRelation, signature_name, weighted_jaccard,
+    TextRelation, signature_name,
 };
 use lookalike_text::{Change, word_diff};
 use lookalike_wording::{agreeing, counted};
@@ -163,10 +163,7 @@ impl Service {
         }
         let is_other = self.profiles().named(&settings.profile).is_none_or(|own| own.id() != profile.id());
         let weights = settings.weights.clone().filter(|_| !is_other);
-        let made_by = CollectionSettings {
-            weights: weights.clone(),
-            ..CollectionSettings::of(profile.id().to_string(), profile.width())
-        };
+        let made_by = made_by(&profile.id().to_string(), weights.as_ref());
         for (side, field) in sides.iter().zip(["a/profile", "b/profile"]) {
             if let Some(given) = &side.profile {
                 check_profile(self.profiles(), given, &made_by, field)?;
@@ -176,8 +173,8 @@ impl Service {
         let a = self.subject(&collection, a, is_other, "a").await?;
         let sides = [a, self.subject(&collection, b, is_other, "b").await?];
         let limits = self.limits;
-        let by = Recipe { profile, weights };
         let work = move |cancel: &Cancel| {
+            let by = Recipe { profile, table: weights.as_ref().map(Weights::table) };
             for side in &sides {
                 reserve_for_explanation(&side.content, limits.document_bytes)?.keep();
             }
@@ -217,15 +214,9 @@ impl Service {
 }
 
 /// What makes the hashes, signatures and sketches of both sides.
-struct Recipe {
+struct Recipe<'a> {
     profile: &'static Profile,
-    weights: Option<Weights>,
-}
-
-impl Recipe {
-    fn table(&self) -> Option<&Frequencies> {
-        self.weights.as_ref().map(Weights::table)
-    }
+    table: Option<&'a Frequencies>,
 }
 
 /// A side of a comparison, and the sketch of its text, if one is stored.
@@ -243,7 +234,7 @@ struct Known {
 }
 
 fn known(
-    by: &Recipe,
+    by: &Recipe<'_>,
     subject: Subject,
     limits: &Limits,
     field: &'static str,
@@ -279,7 +270,7 @@ fn known(
             cancel.check()?;
             let text = content.into_text(limits.document_bytes, cancel)?.unwrap_or_default().text;
             cancel.check()?;
-            let mut explanation = explanation(profile, by.table(), &text);
+            let mut explanation = explanation(profile, by.table, &text);
             if explanation.fingerprint.status == Status::Empty {
                 let detail = format!("{field} has no word or character to make a fingerprint from");
                 return Err(ServiceError::invalid(field, detail));
@@ -294,27 +285,20 @@ fn known(
 
 /// The similarity of two texts by their sketches, if one is stored of one of them and the other one has a
 /// sketch or a text.
-fn sketched(by: &Recipe, a: &Known, b: &Known) -> Option<f64> {
+fn sketched(by: &Recipe<'_>, a: &Known, b: &Known) -> Option<f64> {
     let bytes = a.sketch.as_ref().or(b.sketch.as_ref())?.len();
     let sketch = |known: &Known| {
         let made = || {
             let bytes = u16::try_from(bytes).ok()?;
-            Some(sketch_of(known.text.as_deref()?, bytes, by.profile, by.table()))
+            Some(sketch_of(known.text.as_deref()?, bytes, by.profile, by.table))
         };
         known.sketch.clone().or_else(made)
     };
     Some(sketch_similarity(&sketch(a)?, &sketch(b)?))
 }
 
-/// The similarity of two texts by the weights of the collection, if sketches have weights there.
-fn weighed(by: &Recipe, texts: [&String; 2]) -> Option<f64> {
-    let table = by.table().filter(|_| by.profile.signatures().is_none())?;
-    let [a, b] = texts.map(|text| features(by.profile).feature_set(text));
-    Some(weighted_jaccard(&a, &b, table))
-}
-
 fn compare(
-    by: &Recipe,
+    by: &Recipe<'_>,
     [a, b]: [Subject; 2],
     k: u32,
     limits: &Limits,
@@ -359,7 +343,9 @@ fn compare(
         (None, None, None) if a.side.quality.is_some() && b.side.quality.is_some() => Compared::Images,
         (None, None, None) => Compared::Hashes,
     };
-    let similarity = similarity.or(of_sketches).or_else(|| weighed(by, [a.text.as_ref()?, b.text.as_ref()?]));
+    let similarity = similarity
+        .or(of_sketches)
+        .or_else(|| weighed(profile, by.table, [a.text.as_ref()?, b.text.as_ref()?]));
     let sides = [a.side, b.side];
     let parts = match profile.signatures() {
         Some(shape) => ("signatures", u32::from(shape.cells), "cells"),
@@ -487,8 +473,8 @@ mod tests {
         compare(&unweighted("copies-64"), sides, 7, &Limits::default(), &Cancel::default()).unwrap()
     }
 
-    fn unweighted(profile: &str) -> Recipe {
-        Recipe { profile: Profile::named(profile).unwrap(), weights: None }
+    fn unweighted(profile: &str) -> Recipe<'static> {
+        Recipe { profile: Profile::named(profile).unwrap(), table: None }
     }
 
     #[test]
@@ -544,7 +530,7 @@ mod tests {
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
             let compared = compare(
-                &Recipe { profile, weights: None },
+                &Recipe { profile, table: None },
                 both.clone().map(|text| of(Content::Text(text))),
                 3,
                 &Limits::default(),

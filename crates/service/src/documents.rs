@@ -116,7 +116,7 @@ impl Preparation {
     fn prepare(&self, offered: Offered, cancel: &Cancel) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
         if let Some(given) = &offered.profile {
-            check_profile(self.profiles, given, &self.settings, "profile")?;
+            check_profile(self.profiles, given, &self.settings.made_by(), "profile")?;
         }
         if self.settings.weights.is_some() && matches!(offered.content, Content::Signature(_)) {
             check_made_by("signature", offered.profile.as_deref(), &self.settings)?;

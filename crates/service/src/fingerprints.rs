@@ -190,7 +190,7 @@ impl Service {
     /// [`ServiceError::ProfileMismatch`] if it is not.
     pub fn check_profile_of(&self, collection: &CollectionName, given: &str) -> Result<(), ServiceError> {
         let settings = self.engine()?.settings(collection)?;
-        check_profile(self.profiles(), given, &settings, "profile")
+        check_profile(self.profiles(), given, &settings.made_by(), "profile")
     }
 
     pub(super) fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
@@ -371,19 +371,23 @@ pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static P
 pub(super) fn check_profile(
     profiles: Profiles,
     given: &str,
-    settings: &CollectionSettings,
+    own: &str,
     field: &'static str,
 ) -> Result<(), ServiceError> {
-    let (name, weights) = given.split_once(WEIGHED).map_or((given, None), |(name, of)| (name, Some(of)));
-    let is_own = |id: &str| makes_the_same(id, &settings.profile);
+    let ((name, weights), (profile, own_weights)) = (parts(given), parts(own));
+    let is_own = |id: &str| makes_the_same(id, profile);
     let is_profile =
         is_own(name) || profiles.named(name).is_some_and(|found| is_own(&found.id().to_string()));
-    let are_weights = weights.is_none_or(|of| settings.weights.as_ref().is_some_and(|own| own.name() == of));
-    if is_profile && are_weights {
+    if is_profile && (weights.is_none() || weights == own_weights) {
         return Ok(());
     }
     let given = given.chars().take(80).collect();
-    Err(ServiceError::ProfileMismatch { field, given, own: settings.made_by() })
+    Err(ServiceError::ProfileMismatch { field, given, own: own.to_owned() })
+}
+
+/// The profile and the weights of a name.
+fn parts(name: &str) -> (&str, Option<&str>) {
+    name.split_once(WEIGHED).map_or((name, None), |(profile, weights)| (profile, Some(weights)))
 }
 
 /// Checks that the client says what made a signature or sketch, which these do not tell: the profile, and the

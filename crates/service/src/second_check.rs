@@ -118,11 +118,22 @@ pub(super) fn weighed_features(
 }
 
 /// The profile whose features the second check compares in a collection with this profile.
-pub(super) fn features(profile: &'static Profile) -> &'static Profile {
+fn features(profile: &'static Profile) -> &'static Profile {
     if profile.is_for_short_texts() {
         return profile;
     }
     Profile::named(FEATURES).expect("a built-in profile")
+}
+
+/// The similarity of two texts by weights, if they are those of sketches.
+pub(super) fn weighed(
+    profile: &'static Profile,
+    table: Option<&Frequencies>,
+    texts: [&String; 2],
+) -> Option<f64> {
+    let table = table.filter(|_| profile.signatures().is_none())?;
+    let [a, b] = texts.map(|text| features(profile).feature_set(text));
+    Some(weighted_jaccard(&a, &b, table))
 }
 
 /// The measure of the similarity of texts.

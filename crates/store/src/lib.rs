@@ -81,7 +81,7 @@ pub use records::{
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;
-pub use weights::Weights;
+pub use weights::{Weights, made_by};
 
 use codec::{HIGH_WATER, TRIMMED};
 use journal::Journal;

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::codec;
 use super::error::StoreError;
 use super::lifetime::Lifetime;
-use super::weights::Weights;
+use super::weights::{Weights, made_by};
 use lookalike_hash::{
     ClusterRule, CollectionId, CollectionName, DocumentId, Frequencies, Gram, GramRule, Hash, SignatureShape,
     Width,
@@ -72,13 +72,9 @@ impl CollectionSettings {
         self.weights.as_ref().map(Weights::table)
     }
 
-    /// What made its signatures and sketches: the profile, and after `~` the digest of the weights if there
-    /// are any.
+    /// What made its signatures and sketches ([`made_by`]).
     pub fn made_by(&self) -> String {
-        match &self.weights {
-            Some(weights) => format!("{}~{}", self.profile, weights.name()),
-            None => self.profile.clone(),
-        }
+        made_by(&self.profile, self.weights.as_ref())
     }
 
     /// The maximum distance between two documents.

@@ -52,6 +52,12 @@ impl Weights {
     }
 }
 
+/// The name of what makes signatures and sketches: the profile, and after `~` the digest of the weights if
+/// there are any.
+pub fn made_by(profile: &str, weights: Option<&Weights>) -> String {
+    weights.map_or_else(|| profile.to_owned(), |weights| format!("{profile}~{}", weights.name()))
+}
+
 impl PartialEq for Weights {
     fn eq(&self, other: &Weights) -> bool {
         self.table() == other.table()
