@@ -69,21 +69,15 @@ impl Condition {
     }
 }
 
-/// Whether a document that is sent again is the one that is stored, as far as this is known: by its hash, the
-/// number of characters, the metadata as values, and the text if it is kept. When it expires does not count:
-/// that may be relative to the time of the request.
-pub(super) fn is_same(
-    sent: &Row,
-    (hash, characters): (Hash, Option<u32>),
-    metadata: Option<&str>,
-    text: Option<&str>,
-) -> bool {
+/// Whether a document that is sent again is the one that is stored, as far as this is known without its text:
+/// by its hash, the number of characters and the metadata as values. When it expires does not count: that may
+/// be relative to the time of the request.
+pub(super) fn is_same(sent: &Row, (hash, characters): (Hash, Option<u32>), metadata: Option<&str>) -> bool {
     let value = |metadata: &str| serde_json::from_str::<serde_json::Value>(metadata).ok();
     let own = sent.metadata.as_deref();
     sent.hash == hash
         && sent.characters.zip(characters).is_none_or(|(sent, stored)| sent == stored)
         && (own == metadata || own.map(value) == metadata.map(value))
-        && sent.text.as_deref().zip(text).is_none_or(|(sent, stored)| sent == stored)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::command::{Done, HiddenWork, Operations};
 use super::marks::MarkChange;
-use super::planning::Plan;
+use super::planning::{Plan, place};
 use super::registry::Collection;
 use super::writer::Writer;
 use super::{CollectionChange, EngineError, Operation};
@@ -170,7 +170,8 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let (_, collection) = shared.hidden.find(target)?;
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
-        plan.next_place = self.next_place;
+        // On all replicas the same, also if one has not noted the time of a write that changed nothing.
+        plan.next_place = self.next_place.max(place(self.now_ms()));
         for operation in operations {
             plan.decide(&collection, operation, None, &mut self.recent)?;
         }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::condition::is_same;
 use super::lists::{ListKey, gram_keys};
@@ -32,6 +33,9 @@ pub(super) struct Touched {
     pub(super) put: Option<(RowHead, Option<Vec<u8>>)>,
 }
 
+/// The row of a document, its digest, and the hash of its text if it has one.
+type Planned = (RowHead, Digest, Option<u128>);
+
 /// The plan of a group.
 pub(super) struct Plan<'a> {
     pub(super) view: View<'a>,
@@ -41,8 +45,8 @@ pub(super) struct Plan<'a> {
     pub(super) now_ms: u64,
     /// The earliest expiry of the documents that were put.
     soonest_ms: Option<u64>,
-    /// The row of each touched document and its digest; `None` if it is deleted.
-    documents: HashMap<(CollectionId, DocumentId), Option<(RowHead, Digest)>, RandomState>,
+    /// Each touched document; `None` if it is deleted.
+    documents: HashMap<(CollectionId, DocumentId), Option<Planned>, RandomState>,
     /// The texts of documents that were put, where later operations may be compared with them.
     texts: HashMap<(CollectionId, DocumentId), Arc<str>, RandomState>,
     /// The sketches of documents that were put.
@@ -106,7 +110,7 @@ impl<'a> Plan<'a> {
                 Some(PostingList::One(Posting { id, expires_ms, .. })) => {
                     // The document has only this hash, so no other hash needs the entry.
                     let document = documents.remove(&(collection, id.clone())).flatten();
-                    document.map(|(row, _)| CachedPosting { id, expires_ms, metadata: row.metadata })
+                    document.map(|(row, ..)| CachedPosting { id, expires_ms, metadata: row.metadata })
                 }
                 Some(PostingList::Many(_)) | None => None,
             };
@@ -139,11 +143,10 @@ impl<'a> Plan<'a> {
                 None => self.delete(collection, &id),
             },
             Operation::Put { document, unless, condition } => {
-                if condition == Condition::Repeats {
-                    if let Some(outcome) = self.repeated(collection, &document)? {
-                        return Ok(outcome);
-                    }
-                    self.keep_text(collection, &document);
+                if condition == Condition::Repeats
+                    && let Some(outcome) = self.repeated(collection, &document)?
+                {
+                    return Ok(outcome);
                 }
                 if let Some(refused) = self.refusal(collection, &document.id, &condition)? {
                     return Ok(refused);
@@ -185,21 +188,23 @@ impl<'a> Plan<'a> {
     fn repeated(&self, collection: &Collection, document: &Document) -> Result<Option<Outcome>, StoreError> {
         let Some(stored) = self.live_row(collection, &document.id)? else { return Ok(None) };
         let version = Version::of_document(stored.place, stored.written_ms, stored.hash);
-        let text = match document.row.text {
-            Some(_) => self.text(collection, &document.id)?,
-            None => None,
-        };
         let made = (stored.hash, stored.characters);
-        let is_same = is_same(&document.row, made, stored.metadata.as_deref(), text.as_deref());
+        let is_same = is_same(&document.row, made, stored.metadata.as_deref())
+            && self.may_have_text(collection, document)?;
         let refused = Outcome::Refused(Some(version));
         Ok(Some(if is_same { Outcome::Repeated(version, stored.lifetime.end_ms()) } else { refused }))
     }
 
-    /// Keeps the text of a document that is put next, to compare it with those of later operations.
-    fn keep_text(&mut self, collection: &Collection, document: &Document) {
-        if let Some(text) = document.row.text.as_deref() {
-            self.texts.insert((collection.id, document.id.clone()), text.into());
-        }
+    /// Whether the text of a document is that of the stored or planned one, or one of them has none.
+    fn may_have_text(&self, collection: &Collection, document: &Document) -> Result<bool, StoreError> {
+        let Some(sent) = document.row.text.as_deref().map(hash_of_text) else { return Ok(true) };
+        let stored = if let Some(planned) = self.documents.get(&(collection.id, document.id.clone())) {
+            planned.as_ref().and_then(|(.., text)| *text)
+        } else {
+            let row = self.view.row(collection.id, &document.id)?;
+            row.and_then(|row| row.text).as_deref().map(hash_of_text)
+        };
+        Ok(stored.is_none_or(|stored| stored == sent))
     }
 
     /// The kept text of a stored or planned document; `None` if there is none, or if it was put by this group
@@ -264,8 +269,11 @@ impl<'a> Plan<'a> {
             collection.index.announce(hash, signature);
         }
         self.change_grams(collection, before.as_ref(), &row.grams, &posting)?;
-        let text = row.text.as_deref().filter(|_| collection.keeps_grams());
-        text.map(|text| self.texts.insert((of, id.clone()), text.into()));
+        let text = row.text.as_deref().map(hash_of_text);
+        match row.text.as_deref().filter(|_| collection.keeps_grams()) {
+            Some(text) => drop(self.texts.insert((of, id.clone()), text.into())),
+            None => drop(self.texts.remove(&(of, id.clone()))),
+        }
         let digest = self.batch.put_row(of, &id, &row, before_digest);
         let (sketch, signature) = if has_sketch { (row.sketch, None) } else { (None, row.sketch) };
         match sketch {
@@ -287,7 +295,7 @@ impl<'a> Plan<'a> {
             let put = Some((touched.clone(), signature));
             self.touched.push(Touched { collection: of, id: id.clone(), put });
         }
-        self.documents.insert((of, id), Some((touched, digest)));
+        self.documents.insert((of, id), Some((touched, digest, text)));
         self.record(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
         let was_there = before.is_some_and(|before| !before.has_lapsed(self.now_ms));
@@ -381,7 +389,7 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
     ) -> Result<Option<RowHead>, StoreError> {
         match self.documents.get(&(collection.id, id.clone())) {
-            Some(touched) => Ok(touched.as_ref().map(|(row, _)| row.clone())),
+            Some(touched) => Ok(touched.as_ref().map(|(row, ..)| row.clone())),
             None => self.view.row_head(collection.id, id),
         }
     }
@@ -393,10 +401,14 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
     ) -> Result<Option<(RowHead, Digest)>, StoreError> {
         match self.documents.get(&(collection.id, id.clone())) {
-            Some(touched) => Ok(touched.clone()),
+            Some(touched) => Ok(touched.as_ref().map(|(row, digest, _)| (row.clone(), *digest))),
             None => self.view.row_head_and_digest(collection.id, id),
         }
     }
+}
+
+fn hash_of_text(text: &str) -> u128 {
+    xxh3_128(text.as_bytes())
 }
 
 /// The first place of the documents that arrive at this time, in milliseconds.

@@ -35,6 +35,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::command::{Callers, Command, HiddenWork};
+use super::planning::place;
 use super::shared::Shared;
 use super::writer::Message;
 use super::{Engine, EngineError, OpenError};
@@ -113,6 +114,7 @@ impl Replica {
     /// only removes what has expired. So no command is applied again after documents have expired at a later
     /// time.
     pub(super) fn recorded(&self, next_place: u64) -> LogPosition {
+        let next_place = next_place.max(place(self.time_ms));
         LogPosition { entry: self.applying.unwrap_or(self.position), next_place }
     }
 }
