@@ -83,7 +83,7 @@ impl Command {
         permits: Permits,
     ) -> Result<Done, EngineError> {
         let (reply, answer) = oneshot::channel();
-        let callers = Callers { writes: Vec::new(), other: Some((reply, permits)) };
+        let callers = Callers::of_one(reply, permits);
         to.send(Message::Do(self, callers)).map_err(|_| EngineError::Closed)?;
         answer.await.map_err(|_| EngineError::Closed)?
     }
@@ -147,6 +147,10 @@ pub struct Callers {
 impl Callers {
     pub(super) fn of_writes(writes: Vec<WriteReply>) -> Callers {
         Callers { writes, other: None }
+    }
+
+    pub(super) fn of_one(reply: oneshot::Sender<Result<Done, EngineError>>, permits: Permits) -> Callers {
+        Callers { writes: Vec::new(), other: Some((reply, permits)) }
     }
 
     /// Tells the caller what was done. Returns it if the caller does not wait any more.

@@ -66,6 +66,8 @@ mod repair;
 mod replica;
 mod restore;
 mod shared;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod traffic;
 mod types;
 mod writer;
@@ -97,7 +99,7 @@ pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
 use lookalike_hamming::snapshot;
 pub use lookalike_hamming::{Plan, Progress};
-use lookalike_hash::{CollectionId, CollectionName};
+use lookalike_hash::{CollectionId, CollectionName, Sequence};
 use lookalike_run::pool::{CpuPool, PoolError};
 use lookalike_store::Store;
 pub use lookalike_store::backup::{BackupError, Manifest};
@@ -181,6 +183,56 @@ pub struct Engine {
     threads: Mutex<Option<Threads>>,
 }
 
+/// What an engine begins with, before it has threads.
+struct Parts {
+    shared: Arc<Shared>,
+    writer: Writer,
+    /// Messages to the writer.
+    commands: mpsc::UnboundedSender<Message>,
+    /// The change up to which the newest snapshot goes.
+    newest: Option<Sequence>,
+    incoming: PathBuf,
+}
+
+impl Parts {
+    fn load(
+        path: &Path,
+        settings: EngineSettings,
+        progress: &Progress,
+        membership: Option<&Membership>,
+    ) -> Result<Parts, OpenError> {
+        let directory = directory::Directory::open(path)?;
+        let new = directory.is_new.then_some(settings.new_store);
+        let store = Store::open(&directory.store, settings.store, new);
+        let store = store.map_err(|error| directory::open_error(path, error))?;
+        directory.seal()?;
+        restore::clear(&directory.incoming).map_err(|source| {
+            let path = directory.incoming.clone();
+            OpenError::Directory { path, action: "emptied", source }
+        })?;
+        let replica = replica::check(path, &store, membership, settings.store.verify)?;
+        let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
+        let is_hidden = |id: &CollectionId| recovered.hidden.iter().any(|one| one.record.record.id == *id);
+        let garbage = store.garbage()?.into_iter().filter(|id| !is_hidden(id)).collect();
+        let newest = recovered.snapshot.map(|file| file.from);
+        let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
+        let budget = MemoryBudget::new(settings.memory_budget, settings.resident_bytes);
+        let postings = PostingCache::new(settings.posting_cache_bytes);
+        let (registry, last) = (recovered.registry, recovered.last);
+        let shared = Shared::new(store, registry, directory.snapshots, clock, budget, postings, last);
+        recovered.hidden.into_iter().for_each(|hidden| shared.hidden.add(hidden));
+        let shared = Arc::new(shared);
+        let (commands, queue) = mpsc::unbounded_channel();
+        if let Some(replica) = &replica {
+            let (position, time_ms) = replica.position();
+            shared.visible.store(position, Ordering::SeqCst);
+            shared.position.send_replace((position, time_ms));
+        }
+        let writer = Writer::new(Arc::clone(&shared), queue, garbage, replica, commands.downgrade());
+        Ok(Parts { shared, writer, commands, newest, incoming: directory.incoming })
+    }
+}
+
 /// The writer, the snapshot thread, and the task of the order.
 type Threads = (JoinHandle<()>, JoinHandle<()>, Option<tokio::task::JoinHandle<()>>);
 
@@ -199,35 +251,9 @@ impl Engine {
         progress: &Progress,
         membership: Option<Membership>,
     ) -> Result<Engine, OpenError> {
-        let directory = directory::Directory::open(path)?;
-        let new = directory.is_new.then_some(settings.new_store);
-        let store = Store::open(&directory.store, settings.store, new);
-        let store = store.map_err(|error| directory::open_error(path, error))?;
-        directory.seal()?;
-        restore::clear(&directory.incoming).map_err(|source| {
-            let path = directory.incoming.clone();
-            OpenError::Directory { path, action: "emptied", source }
-        })?;
-        let replica = replica::check(path, &store, membership.as_ref(), settings.store.verify)?;
-        let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
-        let is_hidden = |id: &CollectionId| recovered.hidden.iter().any(|one| one.record.record.id == *id);
-        let garbage = store.garbage()?.into_iter().filter(|id| !is_hidden(id)).collect();
-        let newest = recovered.snapshot.map(|file| file.from);
-        let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
-        let budget = MemoryBudget::new(settings.memory_budget, settings.resident_bytes);
-        let postings = PostingCache::new(settings.posting_cache_bytes);
-        let (registry, last) = (recovered.registry, recovered.last);
-        let shared = Shared::new(store, registry, directory.snapshots, clock, budget, postings, last);
-        recovered.hidden.into_iter().for_each(|hidden| shared.hidden.add(hidden));
-        let shared = Arc::new(shared);
-        let (commands, queue) = mpsc::unbounded_channel();
+        let Parts { shared, writer, commands, newest, incoming } =
+            Parts::load(path, settings, progress, membership.as_ref())?;
         let (requests, wanted) = sync_mpsc::channel();
-        if let Some(replica) = &replica {
-            let (position, time_ms) = replica.position();
-            shared.visible.store(position, Ordering::SeqCst);
-            shared.position.send_replace((position, time_ms));
-        }
-        let writer = Writer::new(Arc::clone(&shared), queue, garbage, replica, commands.downgrade());
         let checkpointer =
             Checkpointer::new(Arc::clone(&shared), wanted, commands.clone(), settings.checkpoints, newest);
         let writer_thread = start("lookalike-writer", {
@@ -259,7 +285,7 @@ impl Engine {
             restores: Arc::new(Semaphore::new(1)),
             reindexes: Arc::new(Semaphore::new(1)),
             pairs: Arc::new(Semaphore::new(pairs::LISTS)),
-            incoming: directory.incoming,
+            incoming,
             membership,
             threads: Mutex::new(Some((writer_thread, snapshots, order))),
         })

@@ -163,49 +163,57 @@ impl Writer {
     pub(super) fn run(mut self) {
         self.load_clusters();
         while let Some(message) = self.next() {
-            match message {
-                Message::Apply(first) => {
-                    self.apply(*first);
-                    self.settle_some();
-                }
-                Message::Write(first) => {
-                    self.group(first);
-                    self.expiring |= self.shared.expiry_is_due();
-                    // One step of expiry or of clusters between two groups, in turns. Otherwise expired
-                    // documents and tasks could accumulate under a constant load of writes.
-                    self.has_expired = self.expiring && !self.has_expired;
-                    if self.has_expired {
-                        self.expire();
-                    } else {
-                        self.settle_some();
-                    }
-                }
-                Message::Do(command, callers) => {
-                    let done = self.execute(command);
-                    if let Some(Ok(Done::Begun(target))) = callers.answer(done) {
-                        // Nobody waits to fill it.
-                        let _ = self.abandon_hidden(target.id);
-                    }
-                    self.settle_some();
-                }
-                Message::TakeChanges { target, reply } => drop(reply.send(self.take_changes(target))),
-                Message::Release(collection) => self.garbage.push_back(collection),
-                Message::Expire => {
-                    self.clusters.resume();
-                    self.expire();
-                }
-                // After a failed commit nothing more is written.
-                Message::TrimHistory(_) if self.refuse_read_only().is_err() => {}
-                Message::TrimHistory(through) => {
-                    if let Err(error) = self.shared.store.trim_history(through) {
-                        if self.shared.store.failure().is_some() {
-                            self.fail(&error);
-                        }
-                        tracing::warn!(%error, "the history could not be trimmed; it keeps using disk space");
-                    }
-                }
-                Message::Close => return,
+            if matches!(message, Message::Close) {
+                return;
             }
+            self.take(message);
+        }
+    }
+
+    /// Does what a message asks for.
+    pub(super) fn take(&mut self, message: Message) {
+        match message {
+            Message::Apply(first) => {
+                self.apply(*first);
+                self.settle_some();
+            }
+            Message::Write(first) => {
+                self.group(first);
+                self.expiring |= self.shared.expiry_is_due();
+                // One step of expiry or of clusters between two groups, in turns. Otherwise expired documents
+                // and tasks could accumulate under a constant load of writes.
+                self.has_expired = self.expiring && !self.has_expired;
+                if self.has_expired {
+                    self.expire();
+                } else {
+                    self.settle_some();
+                }
+            }
+            Message::Do(command, callers) => {
+                let done = self.execute(command);
+                if let Some(Ok(Done::Begun(target))) = callers.answer(done) {
+                    // Nobody waits to fill it.
+                    let _ = self.abandon_hidden(target.id);
+                }
+                self.settle_some();
+            }
+            Message::TakeChanges { target, reply } => drop(reply.send(self.take_changes(target))),
+            Message::Release(collection) => self.garbage.push_back(collection),
+            Message::Expire => {
+                self.clusters.resume();
+                self.expire();
+            }
+            // After a failed commit nothing more is written.
+            Message::TrimHistory(_) if self.refuse_read_only().is_err() => {}
+            Message::TrimHistory(through) => {
+                if let Err(error) = self.shared.store.trim_history(through) {
+                    if self.shared.store.failure().is_some() {
+                        self.fail(&error);
+                    }
+                    tracing::warn!(%error, "the history could not be trimmed; it keeps using disk space");
+                }
+            }
+            Message::Close => {}
         }
     }
 
@@ -236,35 +244,37 @@ impl Writer {
         Ok(done)
     }
 
-    /// Returns the next message. While there is none, it removes expired documents and the rows of deleted
-    /// collections.
+    /// Returns the next message. While there is none, it works in the background.
     fn next(&mut self) -> Option<Message> {
         loop {
-            if let Some(message) = self.held.take() {
-                return Some(message);
-            }
-            let writable = self.refuse_read_only().is_ok();
-            // The snapshot thread sends a message when there is free space again; polling here would be a
-            // busy loop.
-            let is_deferred = (!writable && (self.expiring || !self.garbage.is_empty()))
-                || self.clusters.is_deferred(writable);
-            self.shared.is_deferred.store(is_deferred, Ordering::SeqCst);
-            let garbage = self.garbage.front().filter(|_| writable).copied();
-            let settles = writable && self.clusters.is_ready();
-            if garbage.is_none() && !(self.expiring && writable) && !settles {
-                return self.messages.blocking_recv();
-            }
-            match self.messages.try_recv() {
+            match self.held.take().map_or_else(|| self.messages.try_recv(), Ok) {
                 Ok(message) => return Some(message),
                 Err(mpsc::error::TryRecvError::Disconnected) => return None,
-                Err(mpsc::error::TryRecvError::Empty) => match garbage {
-                    _ if self.expiring => self.expire(),
-                    _ if settles => self.settle_some(),
-                    Some(collection) => self.sweep(collection),
-                    None => {}
-                },
+                Err(mpsc::error::TryRecvError::Empty) if self.work_in_background() => {}
+                Err(mpsc::error::TryRecvError::Empty) => return self.messages.blocking_recv(),
             }
         }
+    }
+
+    /// Removes some expired documents or rows of deleted collections, or does a part of the tasks of
+    /// clusters. Returns whether there was any work that can be done.
+    pub(super) fn work_in_background(&mut self) -> bool {
+        let writable = self.refuse_read_only().is_ok();
+        // The snapshot thread sends a message when there is free space again; polling here would be a busy
+        // loop.
+        let is_deferred =
+            (!writable && (self.expiring || !self.garbage.is_empty())) || self.clusters.is_deferred(writable);
+        self.shared.is_deferred.store(is_deferred, Ordering::SeqCst);
+        if !writable {
+            return false;
+        }
+        match self.garbage.front().copied() {
+            _ if self.expiring => self.expire(),
+            _ if self.clusters.is_ready() => self.settle_some(),
+            Some(collection) => self.sweep(collection),
+            None => return false,
+        }
+        true
     }
 
     fn sweep(&mut self, collection: CollectionId) {

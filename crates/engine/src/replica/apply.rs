@@ -134,7 +134,7 @@ impl Writer {
 
     /// Records the position alone, after many entries without an effect: the log keeps what the servers
     /// have not recorded. Also after any that the log does not have yet.
-    fn record_position(&mut self) {
+    pub(crate) fn record_position(&mut self) {
         let Some(replica) = &mut self.replica else { return };
         replica.idle = Idle::default();
         let time_ms = replica.time_ms;

@@ -37,7 +37,7 @@ pub struct StateDigest {
 }
 
 /// The digest of all collections of a store, also of those that are not visible yet.
-pub(super) fn of_all(store: &Store) -> Result<Digest, StoreError> {
+pub(crate) fn of_all(store: &Store) -> Result<Digest, StoreError> {
     let mut sum = Digest::default();
     for record in store.collections()? {
         let content = store.digest(record.id)?.unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn of_all(store: &Store) -> Result<Digest, StoreError> {
 }
 
 /// Compares the content of every collection with its digest.
-pub(super) fn check(store: &Store) -> Result<(), StoreError> {
+pub(crate) fn check(store: &Store) -> Result<(), StoreError> {
     let begun = Instant::now();
     let mut records = store.collections()?;
     records.extend(store.hidden()?.into_iter().map(|hidden| hidden.record));
@@ -62,6 +62,12 @@ pub(super) fn check(store: &Store) -> Result<(), StoreError> {
 }
 
 impl Replica {
+    /// The digest of all collections.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
+    }
+
     /// Adds what a commit added.
     pub(crate) fn add_digest(&mut self, difference: Digest) {
         self.digest = self.digest.plus(difference);

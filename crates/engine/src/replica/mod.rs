@@ -20,7 +20,7 @@
 //! *Absent*: who keeps the order, and which servers exist (`lookalike-replica`).
 
 mod apply;
-mod digests;
+pub(super) mod digests;
 mod join;
 mod order;
 mod unsent;

@@ -223,7 +223,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    pub(super) fn new(shared: Arc<Shared>, writer: mpsc::UnboundedSender<Message>) -> Turns {
+    pub(crate) fn new(shared: Arc<Shared>, writer: mpsc::UnboundedSender<Message>) -> Turns {
         Turns { shared, writer, ahead: Arc::new(Semaphore::new(AHEAD)) }
     }
 

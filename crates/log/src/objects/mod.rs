@@ -28,6 +28,8 @@ mod snapshots;
 mod store;
 mod tail;
 mod time;
+#[cfg(any(test, feature = "memory"))]
+pub mod world;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

@@ -14,6 +14,8 @@ mod hidden_tests;
 mod in_tests;
 mod sender;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

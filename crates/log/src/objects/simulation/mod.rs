@@ -4,11 +4,8 @@
 //! It runs the real appends and tails, and in `snapshots` the real snapshots. Replaced are the store
 //! (`world`), the time, and the engine: a server keeps the payloads that it has read, and loses the last ones
 //! in a crash.
-//!
-//! `LOOKALIKE_LOG_SEEDS=100000` runs as many seeds, and `LOOKALIKE_LOG_SEED=17` only this one.
 
 mod snapshots;
-mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,9 +16,8 @@ use futures::StreamExt;
 use futures::future::AbortHandle;
 use parking_lot::Mutex;
 
-use self::world::World;
 use super::batch::unpack;
-use super::time::Time;
+use super::world::{World, each_seed};
 use super::{LogError, ObjectLog};
 use crate::{Log, Position};
 
@@ -69,12 +65,7 @@ impl Scenario {
         while self.world.now() < STORM {
             process += 1;
             let life = self.world.number(100..8_000);
-            let log = ObjectLog::of(
-                Box::new(self.world.clone()),
-                Box::new(self.world.clone()),
-                &server.to_string(),
-                process,
-            );
+            let log = self.world.log(&server.to_string(), process);
             let mut handles = Vec::new();
             for _ in 0..2 {
                 handles.push(self.world.start(Arc::clone(&self).append(log.clone())));
@@ -94,8 +85,7 @@ impl Scenario {
 
     async fn append(self: Arc<Self>, log: ObjectLog) {
         while self.world.now() < STORM {
-            let pause = self.world.number(0..400);
-            self.world.sleep(Duration::from_millis(pause)).await;
+            self.world.pause(400).await;
             let payload = {
                 let mut notes = self.notes.lock();
                 notes.count += 1;
@@ -128,8 +118,7 @@ impl Scenario {
 
     async fn ask(self: Arc<Self>, log: ObjectLog) {
         while self.world.now() < STORM {
-            let pause = self.world.number(0..2_000);
-            self.world.sleep(Duration::from_millis(pause)).await;
+            self.world.pause(2_000).await;
             let asked = self.world.now();
             if let Ok(Position(end)) = log.end().await {
                 self.notes.lock().ends.push((asked, end));
@@ -184,25 +173,6 @@ fn check(log: &[Bytes], notes: &Notes, is_consistent: bool) {
     for (asked, end) in notes.ends.iter().filter(|_| is_consistent) {
         assert!(before(*asked) <= Some(*end), "the end at {asked:?} is {end}");
     }
-}
-
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Runs a scenario with many seeds, or with the one that is asked for. Each run returns how much it did.
-fn each_seed(run: impl Fn(u64) -> usize + std::panic::RefUnwindSafe) {
-    let seeds = match number("LOOKALIKE_LOG_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("LOOKALIKE_LOG_SEEDS").unwrap_or(1_000),
-    };
-    let (mut done, count) = (0, seeds.end - seeds.start);
-    for seed in seeds {
-        let ran = std::panic::catch_unwind(|| run(seed));
-        done += ran.unwrap_or_else(|_| panic!("LOOKALIKE_LOG_SEED={seed} repeats this failure"));
-    }
-    println!("{done} entries or snapshots with {count} seeds");
-    assert!(count == 1 || done as u64 > 20 * count, "only {done}");
 }
 
 #[test]

@@ -11,10 +11,9 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::super::parts::number_of;
-use super::super::time::Time;
+use super::super::world::{World, each_seed};
 use super::super::{LogError, ObjectLog};
-use super::world::World;
-use super::{SERVERS, each_seed};
+use super::SERVERS;
 use crate::Position;
 
 const STORM: Duration = Duration::from_secs(90);
@@ -38,8 +37,7 @@ impl Scenario {
         let mut process = (server as u128 + 1) << 64;
         while self.world.now() < END {
             process += 1;
-            let store = || Box::new(self.world.clone());
-            let log = ObjectLog::of(store(), store(), &format!("{server}-{process}"), process);
+            let log = self.world.log(&format!("{server}-{process}"), process);
             let handles = [
                 self.world.start(Arc::clone(&self).write(log.clone())),
                 self.world.start(Arc::clone(&self).look(log)),
@@ -52,8 +50,7 @@ impl Scenario {
 
     async fn write(self: Arc<Self>, log: ObjectLog) {
         loop {
-            let pause = self.world.number(0..4_000);
-            self.world.sleep(Duration::from_millis(pause)).await;
+            self.world.pause(4_000).await;
             let position = self.world.now().as_millis() as u64;
             let world = self.world.clone();
             let pieces = stream::iter(data(position)).then(move |piece| {
@@ -72,8 +69,7 @@ impl Scenario {
 
     async fn look(self: Arc<Self>, log: ObjectLog) {
         loop {
-            let pause = self.world.number(0..5_000);
-            self.world.sleep(Duration::from_millis(pause)).await;
+            self.world.pause(5_000).await;
             let ago = Duration::from_millis(self.world.number(0..60_000));
             let at = SystemTime::UNIX_EPOCH + self.world.now().saturating_sub(ago);
             let Ok(Some(snapshot)) = log.newest_snapshot(Some(at)).await else { continue };

@@ -1,9 +1,15 @@
-//! A world for a simulation: virtual time, tasks that take turns by a seed, and a store that fails.
+//! A world for simulations: virtual time, tasks that take turns by a seed, and a store that fails.
+//!
+//! `LOOKALIKE_LOG_SEEDS=100000` runs as many seeds, and `LOOKALIKE_LOG_SEED=17` only this one.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
+use std::num::NonZero;
+use std::panic::{RefUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -12,8 +18,9 @@ use futures::channel::oneshot;
 use futures::future::{AbortHandle, BoxFuture, abortable, pending};
 use parking_lot::Mutex;
 
-use super::super::store::{Answer, Created, Fate, Listed, Objects, StoreError};
-use super::super::time::Time;
+use super::ObjectLog;
+use super::store::{Answer, Created, Fate, Listed, Objects, StoreError};
+use super::time::Time;
 
 /// How often requests fail, in percent of all, and how late they are at most.
 #[derive(Clone, Copy, Debug)]
@@ -22,8 +29,9 @@ pub(super) struct Weather {
     pub(super) lost: u32,
     /// It has an effect, and no answer.
     pub(super) unanswered: u32,
-    /// It has an effect long after the caller has given up.
+    /// It has an effect long after the caller has given up: by so many milliseconds at most.
     pub(super) late: u32,
+    late_ms: u64,
     /// No connection is made.
     pub(super) unconnected: u32,
     /// An error, with or without an effect.
@@ -42,6 +50,7 @@ impl Weather {
         lost: 0,
         unanswered: 0,
         late: 0,
+        late_ms: 0,
         unconnected: 0,
         error: 0,
         repeated: 0,
@@ -56,6 +65,7 @@ impl Weather {
             lost: percent(),
             unanswered: percent(),
             late: percent(),
+            late_ms: 15_000,
             unconnected: percent(),
             error: percent(),
             repeated: percent(),
@@ -78,8 +88,9 @@ struct State {
     is_broken: bool,
 }
 
+/// A world. Clones are the same one.
 #[derive(Clone)]
-pub(super) struct World(Arc<Mutex<State>>);
+pub struct World(Arc<Mutex<State>>);
 
 struct Task {
     id: usize,
@@ -96,7 +107,8 @@ impl Wake for Task {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, is_broken: bool) -> World {
+    /// A world by a seed. If it `is_broken`, its store makes an object again that exists, which none may.
+    pub fn new(seed: u64, is_broken: bool) -> World {
         let mut rng = fastrand::Rng::with_seed(seed);
         let weather = Weather::drawn(&mut rng);
         World(Arc::new(Mutex::new(State {
@@ -111,18 +123,57 @@ impl World {
         })))
     }
 
-    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    /// Lets no request take longer than this, or two seconds more.
+    pub fn limit_lateness(&self, most: Duration) {
+        self.0.lock().weather.late_ms = most.as_millis() as u64;
+    }
+
+    /// The log in the store of this world.
+    pub fn log(&self, server: &str, process: u128) -> ObjectLog {
+        ObjectLog::of(Box::new(self.clone()), Box::new(self.clone()), server, process)
+    }
+
+    /// The time since the beginning.
+    pub fn now(&self) -> Duration {
+        self.0.lock().now
+    }
+
+    /// Waits.
+    pub fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        let world = self.clone();
+        let until = self.now() + time;
+        poll_fn(move |context| {
+            let mut state = world.0.lock();
+            if state.now >= until {
+                return Poll::Ready(());
+            }
+            state.count += 1;
+            let key = (until, state.count);
+            state.timers.insert(key, context.waker().clone());
+            Poll::Pending
+        })
+        .boxed()
+    }
+
+    /// Waits for a random time of up to so many milliseconds.
+    pub async fn pause(&self, most_ms: u64) {
+        self.sleep(Duration::from_millis(self.number(0..most_ms))).await;
+    }
+
+    /// Spawns a task.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.lock().spawned.push(task.boxed());
     }
 
     /// Spawns a task that can be aborted.
-    pub(super) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    pub fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let (task, handle) = abortable(task);
         self.spawn(task.map(drop));
         handle
     }
 
-    pub(super) fn number(&self, range: std::ops::Range<u64>) -> u64 {
+    /// A random number.
+    pub fn number(&self, range: std::ops::Range<u64>) -> u64 {
         self.0.lock().rng.u64(range)
     }
 
@@ -131,6 +182,7 @@ impl World {
     }
 
     /// The objects of a folder and below it, in the order of their names.
+    #[cfg(test)]
     pub(super) fn below(&self, folder: &str) -> Vec<Bytes> {
         let objects = &self.0.lock().objects;
         objects
@@ -141,6 +193,7 @@ impl World {
     }
 
     /// The names of the objects of a folder, in their order.
+    #[cfg(test)]
     pub(super) fn names(&self, folder: &str) -> Vec<String> {
         let objects = &self.0.lock().objects;
         objects.keys().filter_map(|name| name.strip_prefix(folder)).map(str::to_owned).collect()
@@ -151,7 +204,7 @@ impl World {
     }
 
     /// Runs all tasks in a world that fails until `storm`, and then in fair weather until `end`.
-    pub(super) fn run_through(&self, storm: Duration, end: Duration) {
+    pub fn run_through(&self, storm: Duration, end: Duration) {
         let world = self.clone();
         self.spawn(async move {
             world.sleep(storm).await;
@@ -211,7 +264,7 @@ impl World {
         }
         let (answer, answered) = oneshot::channel();
         self.spawn(async move {
-            let most = if world.hits(weather.late) { 15_000 } else { weather.delay_ms };
+            let most = if world.hits(weather.late) { weather.late_ms } else { weather.delay_ms };
             world.sleep(Duration::from_micros(world.number(0..1000 * most))).await;
             if world.hits(weather.error) {
                 if world.hits(50) {
@@ -252,23 +305,11 @@ impl World {
 
 impl Time for World {
     fn now(&self) -> Duration {
-        self.0.lock().now
+        World::now(self)
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
-        let world = self.clone();
-        let until = self.now() + time;
-        poll_fn(move |context| {
-            let mut state = world.0.lock();
-            if state.now >= until {
-                return Poll::Ready(());
-            }
-            state.count += 1;
-            let key = (until, state.count);
-            state.timers.insert(key, context.waker().clone());
-            Poll::Pending
-        })
-        .boxed()
+        World::sleep(self, time)
     }
 }
 
@@ -329,4 +370,39 @@ impl Objects for World {
             state.objects.remove(&own);
         })
     }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs a scenario with many seeds on all processors, or with the one that is asked for. Each run returns how
+/// much it did.
+///
+/// # Panics
+/// If a run does, with the seed that repeats it; or if all have done too little.
+pub fn each_seed(run: impl Fn(u64) -> usize + Sync + RefUnwindSafe) {
+    let seeds = match number("LOOKALIKE_LOG_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("LOOKALIKE_LOG_SEEDS").unwrap_or(1_000),
+    };
+    let (next, done) = (AtomicU64::new(seeds.start), AtomicUsize::new(0));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds.end {
+                return;
+            }
+            let ran = catch_unwind(|| run(seed)).unwrap_or_else(|_| {
+                next.store(seeds.end, Ordering::Relaxed);
+                panic!("LOOKALIKE_LOG_SEED={seed} repeats this failure")
+            });
+            done.fetch_add(ran, Ordering::Relaxed);
+        }
+    };
+    let threads = available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (done, count) = (done.into_inner(), seeds.end - seeds.start);
+    println!("{done} entries or snapshots with {count} seeds");
+    assert!(count == 1 || done as u64 > 20 * count, "only {done}");
 }
