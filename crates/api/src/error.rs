@@ -404,8 +404,8 @@ impl From<&ServiceError> for Problem {
             ServiceError::NoCalibration(_) | ServiceError::Forgotten => plain(Code::NoCalibration),
             ServiceError::Deleting(_) => plain(Code::Deleting),
             ServiceError::NoDeletion(_) | ServiceError::DeletionEnded => plain(Code::NoDeletion),
-            // A reindex that was ended is forgotten, so no client gets its error.
             ServiceError::NoWeights(_) => plain(Code::NoWeights),
+            // A reindex that was ended is forgotten, so no client gets its error.
             ServiceError::NoReindex(_) | ServiceError::ReindexElsewhere { .. } => plain(Code::NoReindex),
             ServiceError::Reindexing(_) | ServiceError::TakesEffect(_) => plain(Code::Reindexing),
             ServiceError::KeepsNoTexts(_)
@@ -421,10 +421,7 @@ impl From<&ServiceError> for Problem {
 
 impl From<NoMemory> for Problem {
     fn from(error: NoMemory) -> Problem {
-        let code = match error {
-            NoMemory::TooLarge { .. } => Code::MemoryFull,
-            NoMemory::Taken { .. } => Code::Busy,
-        };
+        let code = if matches!(error, NoMemory::TooLarge { .. }) { Code::MemoryFull } else { Code::Busy };
         Problem::new(code, error.to_string())
     }
 }

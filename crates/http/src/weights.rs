@@ -15,6 +15,7 @@ use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::ReindexOut;
 use lookalike_service::{WEIGHTS_BYTES, WantedReindex, WantedWeights};
 
+const PATH: &str = "/weights";
 /// The type of the file.
 const TYPE: &str = "application/octet-stream";
 
@@ -28,7 +29,7 @@ pub(super) fn routes(all: Routes) -> Routes {
 /// It is the file that `lookalike dedupe --weights` reads and `--save-weights` writes, if the collection has
 /// the profile of that run.
 #[utoipa::path(
-    get, path = "/weights", tag = "collections", operation_id = "get_weights",
+    get, path = PATH, tag = "collections", operation_id = "get_weights",
     responses(
         (status = 200, description = "The table.", body = String, content_type = TYPE),
         NotFound, Refused,
@@ -41,7 +42,7 @@ async fn get(From_(state): From_<State>, _: NoParams, Target(name): Target) -> R
 
 /// Reindexes a collection with the weights of a file, as `POST` of `/reindex` does with others.
 #[utoipa::path(
-    put, path = "/weights", tag = "collections", operation_id = "put_weights",
+    put, path = PATH, tag = "collections", operation_id = "put_weights",
     request_body(content = String, content_type = TYPE),
     responses(
         (status = 202, description = "The reindex was started.", body = ReindexOut,
