@@ -245,7 +245,10 @@ async fn weights_that_do_not_fit_are_refused() {
         reindex(&server, "laws", json!({"profile": "minhash-copies"})).await,
     ] {
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{problem}");
-        assert!(detail(&problem).contains("counts other features than minhash-copies@1"), "{problem}");
+        assert!(
+            detail(&problem).contains("counts other features than those of minhash-copies@1"),
+            "{problem}"
+        );
         assert_eq!(problem["errors"][0]["pointer"], "/weights", "{problem}");
     }
     for bytes in [bytes[..bytes.len() - 1].to_vec(), b"lookidf1 and more".to_vec(), Vec::new()] {

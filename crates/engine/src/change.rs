@@ -285,8 +285,8 @@ pub(super) fn differing(
             ("passages", Passages::of(of.grams).to_string()),
         ]
     };
-    if !makes_the_same(&stored.profile, &wanted.profile) {
-        return Some(("profile", stored.profile.clone(), wanted.profile.clone()));
+    if !makes_the_same(&stored.profile, &wanted.profile) || stored.weights != wanted.weights {
+        return Some(("profile", stored.made_by(), wanted.made_by()));
     }
     let mut pairs = values(stored).into_iter().zip(values(wanted));
     pairs.find(|(a, b)| a != b).map(|((setting, stored), (_, wanted))| (setting, stored, wanted))

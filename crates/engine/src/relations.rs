@@ -12,7 +12,7 @@ use lookalike_text::fingerprint::{Containment, TextRelation};
 pub struct Outline {
     /// Its sketch, in a collection that keeps sketches.
     pub sketch: Option<Vec<u8>>,
-    /// The number of its characters.
+    /// The number of its characters; `None` if similarities have weights, which say little of lengths.
     pub characters: Option<u32>,
 }
 
@@ -23,6 +23,7 @@ impl Outline {
         id: &DocumentId,
     ) -> Result<Outline, StoreError> {
         let characters = view.row_head(collection.id, id)?.and_then(|row| row.characters);
+        let characters = characters.filter(|_| collection.settings().weights.is_none());
         let is_signed = collection.signatures.is_some();
         let sketch = if is_signed { None } else { view.sketch(collection.id, id)? };
         Ok(Outline { sketch, characters })

@@ -77,7 +77,6 @@ async fn fingerprint(
         return of_image(&state, deadline, wanted, params.hash_format).await;
     }
     let profile = state.service.profile(wanted.profile.as_deref())?;
-    let weights = state.service.usual_weights(wanted.profile.as_deref());
     let (explain, form) = (wanted.explain, params.hash_format);
     if let Some(given) = given(&mut wanted)? {
         let counted = deadline.query(state.service.count_given(profile, given)).await?;
@@ -85,10 +84,10 @@ async fn fingerprint(
     }
     let content = content(wanted, &limits)?;
     if explain {
-        let explained = deadline.query(state.service.explain(profile, weights, content)).await?;
+        let explained = deadline.query(state.service.explain(profile, content)).await?;
         return Ok(Json(FingerprintOut::explained(explained, form).read_in(charset)));
     }
-    let computed = deadline.query(state.service.fingerprint(profile, weights, vec![content])).await?;
+    let computed = deadline.query(state.service.fingerprint(profile, None, vec![content])).await?;
     let mut fingerprints = computed.into_iter();
     let fingerprint = fingerprints.next().expect("there is a fingerprint for each content");
     Ok(Json(FingerprintOut::new(fingerprint, form).read_in(charset)))
@@ -138,7 +137,6 @@ async fn batch(
     let wanted: TextsIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
     let (profile, name) =
         (wanted.profile.as_deref(), if wanted.images.is_some() { "images" } else { "texts" });
-    let weights = state.service.usual_weights(profile);
     let (profile, contents) = match (wanted.texts, wanted.images) {
         (Some(Few(texts)), None) => {
             (state.service.profile(profile)?, texts.into_iter().map(Content::Text).collect::<Vec<_>>())
@@ -157,7 +155,7 @@ async fn batch(
         return Err(Problem::field(Code::InvalidField, format!("/{name}"), detail));
     }
     contents.iter().try_for_each(|content| check_size("a text", content, &limits))?;
-    let computed = deadline.query(state.service.fingerprint(profile, weights, contents)).await?;
+    let computed = deadline.query(state.service.fingerprint(profile, None, contents)).await?;
     let out = |made| FingerprintOut::new(made, params.hash_format);
     Ok(Json(FingerprintsOut { fingerprints: computed.into_iter().map(out).collect() }))
 }

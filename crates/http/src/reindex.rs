@@ -1,17 +1,19 @@
 //! Reindex of a collection: start it, read its progress, end it.
 
-use axum::extract::State as From_;
+use axum::extract::{Extension, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::routes;
 
 use super::State;
+use super::access::RequestKey;
 use super::body::Json;
-use super::error::{Body, Problem};
+use super::error::{Body, Code, Problem};
 use super::extract::{NoParams, Settings, Target};
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::{ReindexIn, ReindexOut};
+use lookalike_hash::CollectionName;
 
 pub(super) const PATH: &str = "/reindex";
 
@@ -20,7 +22,7 @@ pub(super) fn routes(all: Routes) -> Routes {
     all.of_collection(READ, routes!(get)).of_collection(ADMIN, routes!(begin, end))
 }
 
-/// Makes the fingerprints of all documents of a collection again, with another profile.
+/// Makes the fingerprints of all documents of a collection again, with another profile or other weights.
 ///
 /// They are made from the kept texts, in the background; `GET` of the same path returns the progress. Ids,
 /// texts, metadata, times, marks and the order of arrival stay. Until it ends, queries are answered with the
@@ -43,8 +45,17 @@ async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
+    key: Option<Extension<RequestKey>>,
     Settings(wanted): Settings<ReindexIn>,
 ) -> Result<Response, Problem> {
+    let may_see = |name: &str| {
+        let name = CollectionName::new(name).ok();
+        key.as_ref().zip(name).is_none_or(|(Extension(RequestKey(held)), name)| held.key.scope.holds(&name))
+    };
+    if let Some(other) = wanted.weights_of().filter(|name| !may_see(name)) {
+        let detail = format!("the key does not include the collection {other:?}, whose weights are wanted");
+        return Err(Problem::field(Code::Forbidden, "/weights/of", detail));
+    }
     let started = state.service.reindex(&collection, wanted.into()).await?;
     let location = [(header::LOCATION, of_collection(&collection, PATH))];
     Ok((StatusCode::ACCEPTED, location, Json(ReindexOut::from(started))).into_response())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cursor;
 use super::error::ServiceError;
-use super::fingerprints::{Content, Located, check_profile};
+use super::fingerprints::{Content, Located, check_profile, check_signed_by};
 use super::second_check::Measure;
 use super::{Limits, Service};
 use lookalike_engine::{Collection, Filter, Query};
@@ -151,6 +151,9 @@ impl Service {
 
     /// Rejects a query of another profile, or one that exceeds the limits, before any work is done.
     fn check(&self, collection: &Collection, ask: &Ask) -> Result<(), ServiceError> {
+        if matches!(ask.by, By::Content(Content::Signature(_))) {
+            check_signed_by(ask.profile.as_deref(), &collection.settings())?;
+        }
         if let Some(given) = ask.profile.as_deref() {
             check_profile(self.profiles(), given, &collection.settings().made_by(), "profile")?;
         }

@@ -11,11 +11,12 @@ use super::collections::BOILERPLATE_DOCUMENTS;
 use super::documents::EXPIRES_IN;
 use super::error::ServiceError;
 use super::limits::Limits;
-use super::second_check::SKETCH_BYTES;
+use super::second_check::{SKETCH_BYTES, weighed_features};
 use super::thumbnails::{THUMBNAIL_BYTES, check_thumbnail};
 use lookalike_engine::{CollectionSettings, Document, EngineError, Incoming, Pieces, RestoreRules, Restored};
 use lookalike_hash::CollectionName;
 use lookalike_text::features::MAX_EXACT;
+use lookalike_text::fingerprint::Profile;
 
 /// Maximum time by which the clock of the machine that made a backup may be ahead.
 const CLOCK_SKEW_MS: u64 = 24 * 3_600 * 1_000;
@@ -63,20 +64,27 @@ impl RestoreRules for Limits {
         };
         // Every setting is named here, so that the compiler asks for the check of a new one.
         let CollectionSettings {
-            profile: _,
+            profile,
             width: _,
             signatures: _,
             k: _,
             threshold: _,
             clusters: _,
             keep_text: _,
-            weights: _,
+            weights,
             sketch_bytes,
             grams,
             expires_in,
         } = settings;
         if let Some(bytes) = sketch_bytes.filter(|bytes| !SKETCH_BYTES.contains(bytes)) {
             return refused(format!("sketch_bytes is {bytes}"));
+        }
+        let profile = Profile::named(profile);
+        let weighed = profile.and_then(|profile| weighed_features(profile, settings));
+        if let Some(weights) = weights.as_ref().filter(|_| profile.is_some())
+            && weighed.is_none_or(|of| of.kind_of_features() != weights.table().kind())
+        {
+            return refused("a table of weights of other features".to_owned());
         }
         let boilerplate = grams.map(|rule| rule.boilerplate);
         if let Some(documents) = boilerplate.filter(|documents| !BOILERPLATE_DOCUMENTS.contains(documents)) {

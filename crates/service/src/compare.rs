@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::fingerprints::{
-    Content, check_profile, checked_signature, explanation, reserve_for_explanation, takes_texts,
+    Content, check_profile, check_signed_by, checked_signature, explanation, reserve_for_explanation,
+    takes_texts,
 };
 use super::given::hash_of;
 use super::images::{Hashed, hashed};
@@ -52,8 +53,8 @@ pub struct Side {
 /// The comparison of two sides.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The profile of the hashes.
-    pub profile: &'static Profile,
+    /// The profile of the hashes, and after `~` the digest of the weights of signatures and sketches.
+    pub profile: String,
     /// Both sides.
     pub sides: [Side; 2],
     /// The comparison of the hashes. For signatures: the number of cells that differ, no bits, and bands in
@@ -151,7 +152,7 @@ impl Service {
         let (profile, default_k) = match profile {
             Some(name) => {
                 let profile = self.profile(Some(name))?;
-                (profile, profile.default_k())
+                (profile, if settings.weights.is_some() { profile.weighted_k() } else { profile.default_k() })
             }
             None => (self.profile_in(&collection)?, settings.k),
         };
@@ -165,6 +166,9 @@ impl Service {
         let weights = settings.weights.clone().filter(|_| !is_other);
         let made_by = made_by(&profile.id().to_string(), weights.as_ref());
         for (side, field) in sides.iter().zip(["a/profile", "b/profile"]) {
+            if weights.is_some() && matches!(side.by, By::Content(Content::Signature(_))) {
+                check_signed_by(side.profile.as_deref(), &settings)?;
+            }
             if let Some(given) = &side.profile {
                 check_profile(self.profiles(), given, &made_by, field)?;
             }
@@ -178,7 +182,7 @@ impl Service {
             for side in &sides {
                 reserve_for_explanation(&side.content, limits.document_bytes)?.keep();
             }
-            compare(&by, sides, k, &limits, cancel)
+            Ok(Comparison { profile: made_by, ..compare(&by, sides, k, &limits, cancel)? })
         };
         self.pool.run(Patience::Interactive, work).await?
     }
@@ -357,7 +361,7 @@ fn compare(
     }
     summary += &compared.sentence(similarity);
     Ok(Comparison {
-        profile,
+        profile: profile.id().to_string(),
         sides,
         hashes,
         compared,
@@ -563,13 +567,13 @@ mod tests {
 
     #[test]
     fn hashes_alone_are_compared_without_features() {
-        let sides = [0_u64, 5].map(|hash| of(Content::Hash(Hash::from_u64(hash))));
-        let compared =
-            compare(&unweighted("copies-64"), sides, 1, &Limits::default(), &Cancel::default()).unwrap();
+        let by = unweighted("copies-64");
+        let compare = |sides| compare(&by, sides, 1, &Limits::default(), &Cancel::default());
+        let compared = compare([0_u64, 5].map(|hash| of(Content::Hash(Hash::from_u64(hash))))).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         assert_eq!((compared.compared, compared.similarity), (Compared::Hashes, None));
         let sides = [Hash::from_u64(0), Hash::from_u128(0)].map(|hash| of(Content::Hash(hash)));
-        assert!(compare(&unweighted("copies-64"), sides, 1, &Limits::default(), &Cancel::default()).is_err());
+        assert!(compare(sides).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::counts::count_outcomes;
 use super::error::ServiceError;
 use super::exported::Exported;
 use super::fingerprints::{
-    Content, Wording, check_made_by, check_profile, checked_signature, profile_named,
+    Content, Wording, check_made_by, check_profile, check_signed_by, checked_signature, profile_named,
     reserve_for_fingerprint, sign, takes_texts,
 };
 use super::given::hash_of;
@@ -118,8 +118,8 @@ impl Preparation {
         if let Some(given) = &offered.profile {
             check_profile(self.profiles, given, &self.settings.made_by(), "profile")?;
         }
-        if self.settings.weights.is_some() && matches!(offered.content, Content::Signature(_)) {
-            check_made_by("signature", offered.profile.as_deref(), &self.settings)?;
+        if matches!(offered.content, Content::Signature(_)) {
+            check_signed_by(offered.profile.as_deref(), &self.settings)?;
         }
         let (mut row, page, is_little) = self.row(offered.content, cancel)?;
         if let Some(sketch) = offered.sketch {
@@ -390,7 +390,7 @@ impl Service {
             signature: settings.signatures.and(row.sketch.as_deref()).map(Arc::from),
             outline: Outline {
                 sketch: row.sketch.clone().filter(|_| settings.signatures.is_none()),
-                characters: row.characters,
+                characters: row.characters.filter(|_| settings.weights.is_none()),
             },
             placement: None,
             written_to: Arc::clone(&written_to),

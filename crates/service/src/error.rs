@@ -198,7 +198,7 @@ pub enum ServiceError {
     NoWeights(CollectionName),
     /// Weights are to be learned of too few texts.
     #[error(
-        "the collection has {documents} different texts, and weights are learned from {} or more: reindex \
+        "there are {documents} different texts to learn weights from, and {} are needed: reindex \
          without \"weights\", or give those of another collection with the same profile",
         Lesson::LEAST
     )]

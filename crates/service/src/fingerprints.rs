@@ -239,13 +239,7 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    /// The weights of a fingerprint: those of the default collection where no profile is named.
-    pub fn usual_weights(&self, named: Option<&str>) -> Option<Weights> {
-        let settings = self.engine().ok()?.settings(CollectionName::default_collection()).ok()?;
-        settings.weights.clone().filter(|_| named.is_none())
-    }
-
-    /// Fingerprints one text, with weights if the profile takes them, and explains it.
+    /// Fingerprints one text and explains it.
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if the pool is full or there is not enough memory.
@@ -253,7 +247,6 @@ impl Service {
     pub async fn explain(
         &self,
         profile: &'static Profile,
-        weights: Option<Weights>,
         content: Content,
     ) -> Result<Explained, ServiceError> {
         takes_texts(profile, content.field())?;
@@ -263,7 +256,7 @@ impl Service {
             reserve_for_explanation(&content, most)?.keep();
             let Wording { text, page, .. } = content.into_text(most, cancel)?.unwrap_or_default();
             cancel.check()?;
-            let explanation = explanation(profile, weights.as_ref().map(Weights::table), &text);
+            let explanation = profile.explain(&text);
             cancel.check()?;
             Ok(Explained { profile, explanation, page })
         };
@@ -388,6 +381,14 @@ pub(super) fn check_profile(
 /// The profile and the weights of a name.
 fn parts(name: &str) -> (&str, Option<&str>) {
     name.split_once(WEIGHED).map_or((name, None), |(profile, weights)| (profile, Some(weights)))
+}
+
+/// [`check_made_by`] of a signature in a collection with weights.
+pub(super) fn check_signed_by(
+    given: Option<&str>,
+    settings: &CollectionSettings,
+) -> Result<(), ServiceError> {
+    if settings.weights.is_none() { Ok(()) } else { check_made_by("signature", given, settings) }
 }
 
 /// Checks that the client says what made a signature or sketch, which these do not tell: the profile, and the

@@ -128,7 +128,7 @@ impl Service {
         self.check_filter(filter)?;
         let engine = self.engine()?;
         let (collection, info) = (engine.find(name)?, engine.collection(name)?);
-        if info.settings.profile != collection.settings().profile {
+        if info.settings.made_by() != collection.settings().made_by() {
             return Err(EngineError::Switching(name.clone()).into());
         }
         Ok(Exporting { collection, info })

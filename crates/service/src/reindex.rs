@@ -167,8 +167,18 @@ impl Service {
                 Some(Some(self.weights(&other)?))
             }
             Some(WantedWeights::Table(bytes)) => {
-                let table = Frequencies::from_bytes(bytes);
-                Some(Some(Weights::new(table.map_err(|error| of_weights(error.to_string()))?)))
+                let bytes = bytes.clone();
+                let read = move |_: &Cancel| Frequencies::from_bytes(&bytes).map(Weights::new);
+                let weights = self.pool.run(Patience::Interactive, read).await?;
+                let weights = weights.map_err(|error| of_weights(error.to_string()))?;
+                let documents = weights.table().documents();
+                if documents < Lesson::LEAST {
+                    return Err(of_weights(format!(
+                        "the table counts {documents} texts; at least {} are needed",
+                        Lesson::LEAST
+                    )));
+                }
+                Some(Some(weights))
             }
         };
         let learns = wanted == Some(WantedWeights::Learned);
@@ -187,16 +197,16 @@ impl Service {
         if learns || after.weights.is_some() {
             let of = weighed.ok_or_else(|| {
                 of_weights(format!(
-                    "{} has neither minima nor sketches, which weights are for; name minhash-copies as the \
-                     profile, or \"sketch_bytes\": 32, or leave weights out",
+                    "{} without sketches has nothing that weights are for; name \"weights\": \"none\", or \
+                     minhash-copies as the profile, or \"sketch_bytes\": 32",
                     profile.id()
                 ))
             })?;
             let kind = of.kind_of_features();
             if !learns && after.table().is_some_and(|table| table.kind() != kind) {
                 return Err(of_weights(format!(
-                    "the table of weights counts other features than {} compares; name \"learned\" or \
-                     \"none\"",
+                    "the table of weights counts other features than those of {}, which are compared; name \
+                     \"weights\": \"learned\" or \"none\"",
                     of.id()
                 )));
             }

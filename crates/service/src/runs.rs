@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::error::ServiceError;
 use lookalike_engine::{CollectionSettings, DuplicateRule, Row, fewest_grams};
 use lookalike_hamming::{HashIndex, Neighbour, Subject, index_for};
-use lookalike_hash::{CollectionName, DocumentId, Gram, GramRule, Hash, SignatureShape, Width};
+use lookalike_hash::{CollectionName, DocumentId, Gram, GramRule, Hash, SignatureShape};
 use lookalike_run::call::Reserved;
 use lookalike_text::fingerprint::Containment;
 
@@ -48,9 +48,17 @@ pub struct Run {
 /// The sketch of a document, if hashes are compared by distance.
 type Sketch = Option<Arc<[u8]>>;
 
+/// What must not change during a run: what makes signatures and sketches, the size of sketches, and which
+/// grams are kept.
+type Kind = (String, Option<SignatureShape>, Option<u16>, Option<GramRule>);
+
+fn kind(settings: &CollectionSettings) -> Kind {
+    (settings.made_by(), settings.signatures, settings.sketch_bytes, settings.grams)
+}
+
 /// The documents that a run has seen.
 pub(super) struct Seen {
-    width: Width,
+    kind: Kind,
     shape: Option<SignatureShape>,
     index: Arc<dyn HashIndex>,
     /// The documents of each hash by their places.
@@ -74,7 +82,7 @@ impl Seen {
     pub(super) fn new(settings: &CollectionSettings) -> Seen {
         let (width, shape) = (settings.width, settings.signatures);
         Seen {
-            width,
+            kind: kind(settings),
             shape,
             index: index_for(width, shape),
             of_hash: HashMap::new(),
@@ -222,8 +230,8 @@ impl Runs {
             let detail = format!("from is {}; a dry run has at most {DOCUMENTS} documents", run.from);
             return Err(ServiceError::invalid("from", detail));
         }
-        let kind = (settings.width, settings.signatures);
-        let seen = seen.filter(|seen| seen.next == run.from && (seen.width, seen.shape) == kind);
+        let kind = kind(settings);
+        let seen = seen.filter(|seen| seen.next == run.from && seen.kind == kind);
         seen.ok_or_else(|| ServiceError::NoRun { name: run.name.clone(), from: run.from })
     }
 

@@ -160,8 +160,8 @@ struct Prepared {
     sketch: Option<Vec<u8>>,
 }
 
-/// A similarity, and if it is that of sets, two numbers with the ratio of their sizes.
-type Similarity = (f64, Option<[u32; 2]>);
+/// A similarity, and if it is one of sets without weights, how much of each text is in the other one.
+type Similarity = (f64, Option<Containment>);
 
 /// A text, prepared for comparisons.
 enum Exact {
@@ -199,12 +199,11 @@ impl Exact {
         match self {
             Exact::Set(set) => {
                 let other = features(by.profile).feature_set(text);
-                if let Some(table) = by.table() {
-                    let sizes = [set, &other].map(|set| table.weights(set).into_iter().map(u32::from).sum());
-                    return (weighted_jaccard(set, &other, table), Some(sizes));
-                }
-                let sizes = [set, &other].map(|set| u32::try_from(set.len()).unwrap_or(u32::MAX));
-                (jaccard(set, &other), Some(sizes))
+                let [own, len] = [set, &other].map(|set| u32::try_from(set.len()).unwrap_or(u32::MAX));
+                let similarity = jaccard(set, &other);
+                let weighted = by.table().map(|table| weighted_jaccard(set, &other, table));
+                let shares = Containment::estimated(similarity, own, len);
+                (weighted.unwrap_or(similarity), Some(shares))
             }
             Exact::Counts(own) => (own.cosine(&WordCounts::of(text)), None),
         }
@@ -235,7 +234,8 @@ impl Prepared {
             return Some(own.similarity(text, by));
         }
         let similarity = sketch_similarity(self.sketch.as_ref()?, row.sketch.as_ref()?);
-        Some((similarity, self.characters.zip(row.characters).map(|(own, other)| [own, other])))
+        let lengths = self.characters.zip(row.characters).filter(|_| by.weights.is_none());
+        Some((similarity, lengths.map(|(own, other)| Containment::estimated(similarity, own, other))))
     }
 }
 
@@ -252,11 +252,10 @@ fn judge(compared: Compared, by: Comparison, least: f64, rule: DuplicateRule) ->
         }
         let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(&by))?;
         let similarity = prepared.as_ref().and_then(|own| own.similarity(&row, &by));
-        let Some((similarity, sizes)) = similarity.filter(|(similarity, _)| *similarity >= least) else {
+        let Some((similarity, shares)) = similarity.filter(|(similarity, _)| *similarity >= least) else {
             return Ok(false);
         };
         near.similarity = Some(similarity);
-        let shares = sizes.map(|[own, other]| Containment::estimated(similarity, own, other));
         let is_duplicate = rule.check.map_or(near.distance <= rule.k, |check| similarity >= check.similarity);
         let otherwise = is_duplicate.then_some(TextRelation::Duplicate);
         near.relation = shares.and_then(|shares| shares.relation().or(otherwise));

@@ -2,7 +2,7 @@
 //! into a working file first.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt;
@@ -16,7 +16,7 @@ use super::inputs::Inputs;
 use super::weights::Weights;
 use crate::cli::at;
 use lookalike_files::Format;
-use lookalike_hash::CollectionName;
+use lookalike_hash::{CollectionName, Frequencies};
 use lookalike_text::fingerprint::{Profile, makes_the_same};
 
 /// Documents that are not to be in the output.
@@ -121,6 +121,10 @@ impl Against {
     }
 }
 
+fn reindexed(name: &CollectionName) -> Failure {
+    Failure::new(format!("the collection {name} was reindexed while it was read: try again"))
+}
+
 /// Writes the documents of a collection into a file, and its weights into another if it has any. Returns the
 /// name of the weights.
 async fn fetch(
@@ -147,6 +151,10 @@ async fn fetch(
     if weights.is_some() {
         let found = client.send(client.request(Method::GET, &collection_route(&name, "/weights"))).await?;
         let bytes = found.bytes().await.map_err(|error| client.broken(error))?;
+        let found = Frequencies::from_bytes(&bytes).ok().map(|table| format!("{:016x}", table.digest()));
+        if found.as_ref() != weights.as_ref().map(|own| &own.digest) {
+            return Err(reindexed(&name));
+        }
         std::fs::write(table, bytes).map_err(|error| at(table, &error))?;
     }
     let request = client.request(Method::GET, &collection_route(&name, "/export"));
@@ -158,5 +166,9 @@ async fn fetch(
         file.write_all(&part).map_err(|error| at(to, &error))?;
     }
     file.flush().map_err(|error| at(to, &error))?;
-    Ok(weights)
+    let mut header = String::new();
+    let read = File::open(to).and_then(|file| BufReader::new(file).read_line(&mut header));
+    read.map_err(|error| at(to, &error))?;
+    let made_by = weights.as_ref().map_or_else(String::new, |own| format!("~{}\"", own.digest));
+    if header.contains(&made_by) { Ok(weights) } else { Err(reindexed(&name)) }
 }

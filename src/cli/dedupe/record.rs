@@ -358,7 +358,8 @@ impl Maker {
         let (own, form) =
             (self.profile.id().to_string(), header.hash_format.map_or(HashForm::Hex, |format| format.0));
         let theirs = &header.profile;
-        if !makes_the_same(theirs, &own) {
+        // Weights change no hash.
+        if !makes_the_same(theirs.split('~').next().unwrap_or(theirs), &own) {
             return Some(format!(
                 "the hashes of this export are of the profile {theirs}, not {own}; --profile sets it, and \
                  hashes of two profiles cannot be compared"

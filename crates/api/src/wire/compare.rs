@@ -350,7 +350,7 @@ impl ComparisonOut {
             similarity: compared.similarity,
             cosine: compared.cosine,
             k: compared.k,
-            profile: compared.profile.id().to_string(),
+            profile: compared.profile,
             a,
             b,
             bits,

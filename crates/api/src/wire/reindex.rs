@@ -39,7 +39,7 @@ pub struct ReindexIn {
 enum WeightsIn {
     /// All features weigh the same.
     None,
-    /// A tenth of the kept texts is counted, or all of a thousand and fewer.
+    /// All kept texts of a small collection are counted; of one of 2,000 documents and more, 1,000 to 65,535.
     Learned,
     /// The table of this collection.
     Of(String),
@@ -51,6 +51,16 @@ impl From<WeightsIn> for WantedWeights {
             WeightsIn::None => WantedWeights::None,
             WeightsIn::Learned => WantedWeights::Learned,
             WeightsIn::Of(name) => WantedWeights::Of(name),
+        }
+    }
+}
+
+impl ReindexIn {
+    /// The collection whose weights are wanted.
+    pub fn weights_of(&self) -> Option<&str> {
+        match &self.weights {
+            Some(WeightsIn::Of(name)) => Some(name),
+            _ => None,
         }
     }
 }
