@@ -6,21 +6,25 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, is_replicated};
 
 /// Operations that cannot succeed on this server, with the reason.
-const EXCEPT: [(&str, &str); 6] = [
+const EXCEPT: [(&str, &str); 8] = [
     ("list_replicas", "the server has no replicas"),
     ("hint_at_entry", "the server has no replicas"),
     ("restore", "its body is a backup, a tar"),
     ("read_parquet", "its body is a Parquet file"),
+    ("get_weights", "the collection of the examples has none"),
+    ("put_weights", "its body is a table of weights"),
     ("get_document_thumbnail", "the documents of the examples are texts"),
     ("get_document_thumbnail_in_collection", "the documents of the examples are texts"),
 ];
 
 /// Operations that cannot succeed here on replicas, which answer in turns: those that need another body or
 /// other documents, as on a single server; and jobs that only the server knows that runs them.
-const NOT_ON_REPLICAS: [&str; 13] = [
+const NOT_ON_REPLICAS: [&str; 15] = [
     "begin_reindex",
     "end_reindex",
     "get_reindex",
+    "get_weights",
+    "put_weights",
     "read_parquet",
     "restore",
     "forget_calibration",

@@ -134,7 +134,7 @@ async fn a_sketch_that_cannot_be_checked_or_compared_is_refused_with_the_way_out
     }
     let digits = good["sketch"].as_str().unwrap();
     for (name, document, field, parts) in [
-        ("news", unnamed, "/profile", ["a sketch needs the profile", "copies-64@1"]),
+        ("news", unnamed, "/profile", ["a sketch needs what made it", "copies-64@1"]),
         ("news", text, "/sketch", ["a hash in place of its text", "leave it out"]),
         ("news", with("sketch", json!(digits[..62])), "/sketch", ["31 bytes", "sketches of 32 bytes"]),
         ("news", with("sketch", json!(digits[..63])), "/sketch", ["16 to 2048", "hexadecimal digits"]),

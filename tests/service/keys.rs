@@ -62,6 +62,8 @@ fn routes() -> Vec<Route> {
         route(Method::GET, "/collections/n%65ws/export", "rwaRWA"),
         route(Method::GET, "/collections/news/calibrate", "rwaRWA"),
         route(Method::GET, "/collections/news/reindex", "rwaRWA"),
+        route(Method::GET, "/collections/news/weights", "rwaRWA"),
+        route(Method::PUT, "/collections/news/weights", "aA"),
         route(Method::GET, "/collections/news/shared-hashes", "rwaRWA"),
         route(Method::GET, "/collections/news/backup", "aA"),
         route(Method::POST, "/collections/news/restore", "aA"),

@@ -217,9 +217,29 @@ async fn weights_go_where_documents_go() {
     assert_eq!(results[0]["outcome"], "created", "{results:?}");
     let signature = serde_json::from_str::<Value>(line).unwrap()["signature"].clone();
     let plain = json!({"signature": signature, "profile": "minhash-copies"});
-    let (status, problem) = far.post("/collections/laws/documents", plain).await;
-    assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("invalid_field")));
-    assert!(problem["detail"].as_str().unwrap().contains(&format!("minhash-copies@1~{digest}")), "{problem}");
+    let both = json!({"a": plain, "b": {"id": "s1"}});
+    for (route, body) in [("documents", &plain), ("similar", &plain), ("compare", &both)] {
+        let (status, problem) = far.post(&format!("/collections/laws/{route}"), body.clone()).await;
+        assert_eq!((status, &problem["code"]), (StatusCode::UNPROCESSABLE_ENTITY, &json!("invalid_field")));
+        let made_by = format!("minhash-copies@1~{digest}");
+        assert!(problem["detail"].as_str().unwrap().contains(&made_by), "{problem}");
+        let named = json!({"signature": signature, "profile": made_by});
+        let named = if route == "compare" { json!({"a": named, "b": {"id": "s1"}}) } else { named };
+        let (status, answer) = far.post(&format!("/collections/laws/{route}"), named).await;
+        assert!(status.is_success(), "{answer}");
+    }
+    let both = json!({"a": {"text": decree(990)}, "b": {"text": decree(990)}, "profile": "minhash-copies"});
+    let (_, compared) = far.post("/collections/laws/compare", both).await;
+    assert_eq!(
+        (&compared["k"], &compared["profile"]),
+        (&laws["k"], &json!(format!("minhash-copies@1~{digest}")))
+    );
+    // A dry run ends when the weights change.
+    let route = "/collections/of/preview/documents?run=r&from=";
+    assert_eq!(server.post(&format!("{route}0"), json!([{"text": decree(1)}])).await.0, StatusCode::OK);
+    learned(&server, "of", json!({"weights": "none"})).await;
+    let (_, problem) = server.post(&format!("{route}1"), json!([{"text": decree(1)}])).await;
+    assert_eq!(problem["code"], "no_run", "{problem}");
 }
 
 #[tokio::test]

@@ -290,12 +290,9 @@ fn known(
 /// The similarity of two texts by their sketches, if one is stored of one of them and the other one has a
 /// sketch or a text.
 fn sketched(by: &Recipe<'_>, a: &Known, b: &Known) -> Option<f64> {
-    let bytes = a.sketch.as_ref().or(b.sketch.as_ref())?.len();
+    let bytes = u16::try_from(a.sketch.as_ref().or(b.sketch.as_ref())?.len()).ok()?;
     let sketch = |known: &Known| {
-        let made = || {
-            let bytes = u16::try_from(bytes).ok()?;
-            Some(sketch_of(known.text.as_deref()?, bytes, by.profile, by.table))
-        };
+        let made = || Some(sketch_of(known.text.as_deref()?, bytes, by.profile, by.table));
         known.sketch.clone().or_else(made)
     };
     Some(sketch_similarity(&sketch(a)?, &sketch(b)?))

@@ -24,11 +24,12 @@ const LOCK: &str = "lock";
 /// The output of this run, and that of an earlier one which it replaces.
 const FOLDERS: [&str; 2] = ["output", "replaced"];
 /// The working files, besides those of `--against` and of pipes.
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     LOCK,
     "manifest.json",
     "prints",
     "against-prints",
+    "against.idf",
     "names",
     "names-ends",
     "names-digests",
