@@ -45,7 +45,7 @@ async fn get(From_(state): From_<State>, _: NoParams, Target(name): Target) -> R
     put, path = PATH, tag = "collections", operation_id = "put_weights",
     request_body(content = String, content_type = TYPE),
     responses(
-        (status = 202, description = "The reindex was started.", body = ReindexOut,
+        (status = 202, description = "The reindex with this table was started.", body = ReindexOut,
             headers(("Location" = String, description = "The path of the progress."))),
         (status = 409, description = "The collection keeps no texts, or is being reindexed.", body = Body,
             content_type = "application/problem+json"),

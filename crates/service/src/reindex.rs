@@ -5,28 +5,24 @@
 //! the place of the old ones. One job runs at a time, on threads of low priority. Its state is kept in memory
 //! until the next one of the collection or the end of the process.
 //!
-//! *Absent*: the hidden collection and its exchange with the old one (`engine`).
+//! *Absent*: the hidden collection and its exchange with the old one (`engine`), and weights (`learning`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use super::collections::{WantedCollection, change};
 use super::error::Named;
 use super::fingerprints::{profile_named, reserve_for_text, sign, takes_texts};
 use super::jobs::{self, Jobs};
-use super::second_check::weighed_features;
+use super::learning::{WantedWeights, check_weights};
 use super::{Service, ServiceError};
-use lookalike_dedupe::Lesson;
 use lookalike_engine::{
-    CollectionInfo, CollectionSettings, Document, EngineError, Followed, Reindex, SettingsChange, Weights,
+    CollectionInfo, CollectionSettings, Document, EngineError, Followed, Reindex, SettingsChange,
 };
 use lookalike_hash::{CollectionName, DocumentId, Passages};
 use lookalike_run::call::{self, Call, NoMemory};
 use lookalike_run::pool::{Cancel, Patience, PoolError, Turns};
-use lookalike_text::features::Frequencies;
 use lookalike_text::fingerprint::{Profile, Status};
 
 /// Number of changed documents that may be left when the collection stops to accept writes.
@@ -36,12 +32,8 @@ const FEW: usize = 200;
 const PASSES: usize = 20;
 /// Pause before work is tried again for which there was no memory.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The documents of a collection that all teach weights.
-const FEW_TEXTS: u64 = 1_000;
-/// Of a larger one, one document in this many.
-const TENTH: u64 = 10;
 /// Number of attempts for which there may be no memory.
-const ATTEMPTS: usize = 600;
+pub(super) const ATTEMPTS: usize = 600;
 
 /// A request for a reindex. Settings that it does not name are those of the collection.
 #[derive(Clone, Debug, Default)]
@@ -58,22 +50,6 @@ pub struct WantedReindex {
     pub weights: Option<WantedWeights>,
     /// Which grams documents keep, by which passages are found.
     pub passages: Option<Passages>,
-}
-
-/// The size of a table of weights as a file.
-pub const WEIGHTS_BYTES: usize = Frequencies::FILE_BYTES;
-
-/// The weights of features in the signatures or sketches of a collection.
-#[derive(Clone, Debug, PartialEq)]
-pub enum WantedWeights {
-    /// All features weigh the same.
-    None,
-    /// Those that the kept texts of the collection teach.
-    Learned,
-    /// Those of another collection.
-    Of(String),
-    /// A table of document frequencies, as in its file.
-    Table(Vec<u8>),
 }
 
 /// The state of a reindex.
@@ -98,7 +74,7 @@ type Outcome = Result<Arc<CollectionInfo>, Arc<ServiceError>>;
 /// The reindexes of a process.
 pub(super) type Reindexes = Jobs<Reading, Outcome>;
 
-type Job = jobs::Job<Reading, Outcome>;
+pub(super) type Job = jobs::Job<Reading, Outcome>;
 
 /// How far a reindex is.
 pub(super) struct Reading {
@@ -159,29 +135,8 @@ impl Service {
         }
         let present = profile_named(self.profiles(), &info.settings.profile)?;
         let WantedReindex { profile, k, threshold, sketch_bytes, weights: wanted, passages } = wanted;
-        let weights = match &wanted {
-            None | Some(WantedWeights::Learned) => None,
-            Some(WantedWeights::None) => Some(None),
-            Some(WantedWeights::Of(other)) => {
-                let other = CollectionName::new(other).map_err(|error| of_weights(error.to_string()))?;
-                Some(Some(self.weights(&other)?))
-            }
-            Some(WantedWeights::Table(bytes)) => {
-                let bytes = bytes.clone();
-                let read = move |_: &Cancel| Frequencies::from_bytes(&bytes).map(Weights::new);
-                let weights = self.pool.run(Patience::Interactive, read).await?;
-                let weights = weights.map_err(|error| of_weights(error.to_string()))?;
-                let documents = weights.table().documents();
-                if documents < Lesson::LEAST {
-                    return Err(of_weights(format!(
-                        "the table counts {documents} texts; at least {} are needed",
-                        Lesson::LEAST
-                    )));
-                }
-                Some(Some(weights))
-            }
-        };
         let learns = wanted == Some(WantedWeights::Learned);
+        let weights = self.named_weights(wanted).await?;
         let settings = SettingsChange { k, threshold, sketch_bytes, weights, passages, ..Default::default() };
         let wanted = WantedCollection { profile, keep_thumbnail: None, settings };
         let change = change(self.profiles(), present, &wanted)?;
@@ -192,26 +147,8 @@ impl Service {
             return Err(ServiceError::KeepsNoTexts(collection.clone()));
         }
         let filling = engine.begin_reindex(collection, change).await?;
-        let after = filling.settings();
-        let weighed = weighed_features(profile, &after);
-        if learns || after.weights.is_some() {
-            let of = weighed.ok_or_else(|| {
-                of_weights(format!(
-                    "{} without sketches has nothing that weights are for; name \"weights\": \"none\", or \
-                     minhash-copies as the profile, or \"sketch_bytes\": 32",
-                    profile.id()
-                ))
-            })?;
-            let kind = of.kind_of_features();
-            if !learns && after.table().is_some_and(|table| table.kind() != kind) {
-                return Err(of_weights(format!(
-                    "the table of weights counts other features than those of {}, which are compared; name \
-                     \"weights\": \"learned\" or \"none\"",
-                    of.id()
-                )));
-            }
-        }
-        let lesson = weighed.filter(|_| learns).map(|of| (of, info.documents));
+        let taught = check_weights(profile, &filling.settings(), learns)?;
+        let lesson = taught.map(|of| (of, info.documents));
         let profile_id = profile.id().to_string();
         let reading =
             Reading { profile: profile_id.clone(), read: AtomicU64::new(0), to_read: info.documents };
@@ -317,42 +254,6 @@ impl Service {
         // It recommends a k for the profile that the collection had.
         self.calibrations.jobs.forget(&info.name);
         Ok(info)
-    }
-
-    /// The weights of the features `of` a profile that the kept texts teach: all of them in a small
-    /// collection, otherwise one in ten, or as many as a table counts. Which they are depends on their ids.
-    async fn learn(
-        &self,
-        job: &Job,
-        filling: &Reindex,
-        of: &'static Profile,
-        documents: u64,
-    ) -> Result<Weights, ServiceError> {
-        let most = u64::from(Frequencies::MAX_DOCUMENTS);
-        let one_in = (documents / FEW_TEXTS).clamp(1, TENTH).max(documents.div_ceil(most));
-        let (mut lesson, mut after) = (Lesson::of(of), None);
-        loop {
-            job.check()?;
-            let page = self.patiently(ATTEMPTS, job, || filling.page(after.clone())).await?;
-            after = page.next;
-            let is_counted =
-                |document: &Document| xxh3_64(document.id.as_str().as_bytes()).is_multiple_of(one_in);
-            let counted = page.documents.into_iter().filter(is_counted);
-            let texts: Arc<Vec<String>> =
-                Arc::new(counted.filter_map(|document| document.row.text).collect());
-            let read = || async {
-                let texts = Arc::clone(&texts);
-                let work = move |cancel: &Cancel| feature_sets(&texts, of, cancel);
-                self.pool.run(Patience::Bulk, work).await?
-            };
-            self.patiently(ATTEMPTS, job, read).await?.iter().for_each(|set| lesson.add(set));
-            if after.is_none() {
-                break;
-            }
-        }
-        let documents = lesson.documents();
-        let Some(table) = lesson.table() else { return Err(ServiceError::TeachesNothing { documents }) };
-        Ok(self.pool.run(Patience::Bulk, move |_: &Cancel| Weights::new(table)).await?)
     }
 
     /// Holds writes back and brings the new collection up to date. If there is no memory for that, writes are
@@ -479,7 +380,7 @@ impl Service {
     }
 
     /// Does a part of the work, again while there is no memory for it, with this number of attempts.
-    async fn patiently<T, F>(
+    pub(super) async fn patiently<T, F>(
         &self,
         attempts: usize,
         job: &Job,
@@ -500,26 +401,6 @@ impl Service {
         }
         Ok(work().await?)
     }
-}
-
-fn of_weights(detail: String) -> ServiceError {
-    ServiceError::invalid("weights", detail)
-}
-
-/// The distinct features of each text.
-fn feature_sets(
-    texts: &[String],
-    of: &'static Profile,
-    cancel: &Cancel,
-) -> Result<Vec<Vec<u64>>, EngineError> {
-    let mut turns = Turns::new(Patience::Bulk);
-    let set = |text: &String| {
-        turns.pause();
-        cancel.check()?;
-        let _working = reserve_for_text(text.len(), of.memory_per_byte())?;
-        Ok(of.feature_set(text))
-    };
-    texts.iter().map(set).collect()
 }
 
 /// Whether the same work may succeed in a moment.
