@@ -16,7 +16,7 @@ use crate::server::{Server, directory};
 
 /// A decision of a court in one of three wordings, about the persons, the street and the sum of a number.
 fn judgment(number: usize) -> String {
-    const FORMS: [&str; 3] = ["驳回原告的诉讼请求", "准许撤回本案的起诉", "变更约定的还款期限"];
+    const FORMS: [&str; 3] = ["驳回原告诉讼请求", "准许撤回本案起诉", "变更还款的期限"];
     let character = |salt: usize| {
         let digest = xxhash_rust::xxh3::xxh3_64(&(number * 16 + salt).to_le_bytes());
         char::from_u32(0x4e00 + (digest % 5_000) as u32).unwrap()
@@ -37,7 +37,7 @@ fn judgment(number: usize) -> String {
 /// Texts of one form, and the change of wording that makes a copy.
 type Kind = (fn(usize) -> String, [&'static str; 2]);
 
-const KINDS: [Kind; 2] = [(decree, ["read aloud", "proclaimed"]), (judgment, ["公开开庭", "依法开庭"])];
+const KINDS: [Kind; 2] = [(decree, ["read aloud", "proclaimed"]), (judgment, ["公开", "依法"])];
 
 async fn stored(server: &Server, name: &str, settings: Value, text: fn(usize) -> String, count: usize) {
     let (status, made) = server.put(&format!("/collections/{name}"), settings).await;
