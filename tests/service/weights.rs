@@ -16,7 +16,7 @@ use crate::server::{Server, directory};
 
 /// A decision of a court in one of three wordings, about the persons, the street and the sum of a number.
 fn judgment(number: usize) -> String {
-    const FORMS: [&str; 3] = ["驳回原告诉讼请求", "准许撤回本案起诉", "变更还款的期限"];
+    const FORMS: [&str; 3] = ["驳回原告诉讼请求", "准许撤回本案起诉", "变更还款期限"];
     let character = |salt: usize| {
         let digest = xxhash_rust::xxh3::xxh3_64(&(number * 16 + salt).to_le_bytes());
         char::from_u32(0x4e00 + (digest % 5_000) as u32).unwrap()
