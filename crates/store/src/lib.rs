@@ -106,11 +106,9 @@ const LEAST_OF_RESERVE: u64 = 256 << 10;
 pub struct StoreSettings {
     /// Bytes of the cache of blocks read from disk.
     pub cache_bytes: u64,
-    /// Bytes of the disk that must be free for writes to be accepted, but never more than a tenth of the
-    /// disk.
+    /// Bytes of the disk that must be free for writes to be accepted, at most a tenth of the disk.
     pub reserve_bytes: u64,
-    /// Bytes of the journal after which the memtables are flushed, at least 64 KiB. A start replays about
-    /// this much.
+    /// Bytes of the journal after which memtables are flushed, at least 64 KiB. A start replays as many.
     pub journal_bytes: u64,
     /// Whether all files are compared with their checksums before the store is used.
     pub verify: bool,
