@@ -243,7 +243,7 @@ def test_errors_name_the_argument_and_the_way_out(some):
         (["a"], {"weights": "learned"}, ValueError, "weights: 1 different texts .* at least 100"),
         (["a"], {"weights": "learned", "profile": "copies-64"}, ValueError, "weights: .*takes no weights"),
         (["a"], {"weights": "no such file"}, OSError, "weights: no such file"),
-        (["a"], {"weights": __file__}, ValueError, "weights: .*begins with lookidf1"),
+        (["a"], {"weights": __file__}, ValueError, "weights: .*begins with lookidf2"),
         (["a"], {"clusters": "all"}, ValueError, "clusters: .*greedy, linked"),
         (["a"], {"profile": "hashes-64"}, ValueError, "profile: .*takes no text"),
         (["a"], {"threads": 2_000}, ValueError, "threads: 2000 is not from 1 to 1024"),

@@ -8,7 +8,7 @@
 //! empty.
 //!
 //! Guarantees: the signature is that of all repetitions, in any order of the elements, on every machine. Not
-//! here: the weights ([`Frequencies`](crate::features::Frequencies)).
+//! here: the weights ([`Frequencies`]).
 
 use super::minhash::{EMPTY, Signature, mixed};
 use crate::features::Frequencies;
