@@ -14,8 +14,9 @@ use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::{ADMIN, READ, Routes, of_collection};
 use super::wire::{ReindexIn, ReindexOut};
 use lookalike_hash::CollectionName;
+use lookalike_service::Reindexed;
 
-pub(super) const PATH: &str = "/reindex";
+const PATH: &str = "/reindex";
 
 /// The routes of this module.
 pub(super) fn routes(all: Routes) -> Routes {
@@ -57,8 +58,13 @@ async fn begin(
         return Err(Problem::field(Code::Forbidden, "/weights/of", detail));
     }
     let started = state.service.reindex(&collection, wanted.into()).await?;
-    let location = [(header::LOCATION, of_collection(&collection, PATH))];
-    Ok((StatusCode::ACCEPTED, location, Json(ReindexOut::from(started))).into_response())
+    Ok(accepted(&collection, started))
+}
+
+/// The answer to a request that has started a reindex.
+pub(super) fn accepted(collection: &CollectionName, started: Reindexed) -> Response {
+    let location = [(header::LOCATION, of_collection(collection, PATH))];
+    (StatusCode::ACCEPTED, location, Json(ReindexOut::from(started))).into_response()
 }
 
 /// Returns the progress of the reindex of a collection, or how it ended.

@@ -1,17 +1,16 @@
 //! The weights of a collection as a file: read them, or reindex the collection with others.
 
 use axum::extract::{Request, State as From_};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::routes;
 
 use super::State;
-use super::body::Json;
 use super::error::{Body, Problem};
 use super::extract::{NoParams, Target, check_type, read};
 use super::reindex;
 use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
-use super::route::{ADMIN, READ, Routes, of_collection};
+use super::route::{ADMIN, READ, Routes};
 use super::wire::ReindexOut;
 use lookalike_service::{WEIGHTS_BYTES, WantedReindex, WantedWeights};
 
@@ -62,6 +61,5 @@ async fn put(
     let table = read(request, WEIGHTS_BYTES).await?.to_vec();
     let wanted = WantedReindex { weights: Some(WantedWeights::Table(table)), ..WantedReindex::default() };
     let started = state.service.reindex(&name, wanted).await?;
-    let location = [(header::LOCATION, of_collection(&name, reindex::PATH))];
-    Ok((StatusCode::ACCEPTED, location, Json(ReindexOut::from(started))).into_response())
+    Ok(reindex::accepted(&name, started))
 }
