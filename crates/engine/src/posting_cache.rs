@@ -23,7 +23,7 @@
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use foldhash::fast::RandomState;
+use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
 
@@ -78,6 +78,8 @@ impl Epoch {
 
 /// The cached postings of all collections.
 pub(super) struct PostingCache {
+    /// Of the form `quality`: with some seeds, the low bits of the form `fast` spread hashes that follow each
+    /// other unevenly over the shards.
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
     /// The maximum number of blocks of a shard.
