@@ -158,7 +158,8 @@ async fn make_the_golden_directory_of_this_format() {
     assert!(std::env::var_os("LOOKALIKE_MAKE_GOLDEN").is_some(), "set LOOKALIKE_MAKE_GOLDEN=1 to say so");
     let data = directory();
     let server = Server::start_with(data.path(), &SMALL).await;
-    server.put("/collections/texts", json!({"keep_text": true, "passages": true})).await;
+    let settings = json!({"keep_text": true, "passages": true, "source_field": "site"});
+    server.put("/collections/texts", settings).await;
     server.put("/collections/wide", json!({"profile": "copies-128"})).await;
     server.put("/collections/pdq", json!({"profile": "hashes-256"})).await;
     server.put("/collections/sets", json!({"profile": "minhash-copies", "threshold": THRESHOLD})).await;

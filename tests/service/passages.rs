@@ -279,6 +279,59 @@ async fn what_unlike_documents_have_is_boilerplate() {
     }
 }
 
+/// An article that is half of its pages, on many sites, and the menu of one site.
+#[tokio::test]
+async fn boilerplate_is_counted_by_the_source_that_a_field_names() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let (shared, menu) = (article(1, 20), article(2, 20));
+    for keeps_text in [true, false] {
+        let name = format!("sites-{keeps_text}");
+        let settings =
+            json!({"passages": true, "source_field": "page.site", "keep_text": keeps_text, "k": 0});
+        create(&server, &name, settings).await;
+        let line = |id: String, site: u64, text: String| {
+            format!("{}\n", json!({"id": id, "text": text, "metadata": {"page": {"site": site}}}))
+        };
+        let lines = (10..20).flat_map(|n| {
+            [
+                line(format!("s{n}"), n, format!("{shared}{}", article(n, 20))),
+                line(format!("m{n}"), 1, format!("{menu}{}", article(100 + n, 20))),
+            ]
+        });
+        server.stream(&format!("/collections/{name}/documents"), lines.collect()).await;
+        let similar = format!("/collections/{name}/similar");
+        let mut on_sites: Vec<String> = (10..20).map(|n| format!("s{n}")).collect();
+        let text = format!("{shared}{menu}{}", article(50, 20));
+        let (_, answer) =
+            server.post(&similar, json!({"text": text, "limit": 50, "min_containment": 0.3})).await;
+        let mut all = found(&answer);
+        all.sort_unstable();
+        assert_eq!(all, on_sites, "{answer}");
+        assert!(!answer["passages"]["boilerplate"].as_array().unwrap().is_empty(), "{answer}");
+        // A stored page finds those of other sites, and no page of its own by its menu.
+        on_sites.remove(0);
+        let answer = server.json(&format!("{similar}?id=s10&limit=50")).await;
+        let mut others = found(&answer);
+        others.sort_unstable();
+        assert_eq!(others, on_sites, "{answer}");
+        let answer = server.json(&format!("{similar}?id=m10")).await;
+        assert!(found(&answer).is_empty(), "{answer}");
+        // A new page of another site has the article, and of the same site only the menu.
+        let skip = format!("/collections/{name}/documents?on_duplicate=skip&min_containment=0.4");
+        for (id, of, site, outcome) in [("t", &shared, 77, "contained_in"), ("u", &menu, 1, "created")] {
+            let text = format!("{of}{}", article(200 + site, 20));
+            let page = json!({"id": id, "text": text, "metadata": {"page": {"site": site}}});
+            let (_, answer) = server.post(&skip, page).await;
+            assert_eq!(answer["outcome"], outcome, "{id} {answer}");
+        }
+        let about = server.put(&format!("/collections/{name}"), json!({"source_field": null})).await.1;
+        assert!(about["source_field"].is_null(), "{about}");
+        let answer = server.json(&format!("{similar}?id=s10")).await;
+        assert!(found(&answer).is_empty(), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn any_number_of_copies_in_unlike_pages_is_found_and_not_stored_again() {
     let data = directory();
@@ -409,7 +462,8 @@ async fn backups_and_repairs_keep_passages() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let own = article(1, 25);
-    create(&server, "pages", json!({"passages": true, "boilerplate_documents": 9})).await;
+    let settings = json!({"passages": true, "boilerplate_documents": 9, "source_field": "site"});
+    create(&server, "pages", settings).await;
     add(&server, "/collections/pages/documents", "page", &page(1, &own)).await;
     let tar = server.get("/collections/pages/backup").await.bytes().await.unwrap();
     let request = server.client.post(format!("{}/collections/again/restore", server.url));
@@ -417,6 +471,7 @@ async fn backups_and_repairs_keep_passages() {
     assert_eq!(response.status(), StatusCode::CREATED, "{}", response.text().await.unwrap());
     let about = server.json("/collections/again").await;
     assert_eq!((&about["passages"], &about["boilerplate_documents"]), (&json!(true), &json!(9)), "{about}");
+    assert_eq!(about["source_field"], "site", "{about}");
     let (_, answer) = server.post("/collections/again/similar", json!({"text": own})).await;
     assert_eq!(found(&answer), ["page"]);
     server.stop();
@@ -462,13 +517,18 @@ async fn bad_input_is_refused_with_the_way_out() {
         (json!({"passages": "all"}), StatusCode::UNPROCESSABLE_ENTITY, "true, false or \"exact\""),
         (json!({"boilerplate_documents": 0}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 1000"),
         (json!({"boilerplate_documents": 1_001}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 1000"),
+        (json!({"source_field": ""}), StatusCode::UNPROCESSABLE_ENTITY, "of 1 to 256"),
+        (json!({"source_field": "a".repeat(257)}), StatusCode::UNPROCESSABLE_ENTITY, "of 1 to 256"),
     ] {
         let (status, answer) = server.put("/collections/pages", settings).await;
         assert_eq!(status, expected, "{answer}");
         assert!(answer["detail"].as_str().unwrap().contains(way_out), "{answer}");
     }
-    let (status, answer) = server.put("/collections/none", json!({"boilerplate_documents": 5})).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+    for settings in [json!({"boilerplate_documents": 5}), json!({"source_field": "site"})] {
+        let (status, answer) = server.put("/collections/none", settings).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+        assert!(answer["detail"].as_str().unwrap().contains("\"passages\": true"), "{answer}");
+    }
     // A text that is too short to be found says so.
     add(&server, "/collections/pages/documents", "short", "a short text").await;
     let (_, answer) = server.post("/collections/pages/similar", json!({"text": "a short text"})).await;

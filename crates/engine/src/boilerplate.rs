@@ -5,12 +5,19 @@
 //! groups have is boilerplate. It counts only in a pair of which it, with the rest that both have, is most of
 //! one text.
 //!
+//! Where documents name their sources, such as sites, what groups of one source have is boilerplate of this
+//! source, and counts in no pair with a document of it. So an article that many sites have is none.
+//!
 //! Nothing of this is stored. The work is proportional to the grams of the documents.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::filter::member;
 use lookalike_hash::{Gram, GramRule};
 use lookalike_text::fingerprint::Containment;
 
@@ -31,40 +38,87 @@ const GROUPS: usize = 16;
 /// The grams of a text, and the number of its characters if it is known.
 pub(super) type Of<'a> = (&'a [Gram], Option<u32>);
 
+/// What names the source of a document in its metadata, as a hash. All documents without one have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Source(u64);
+
+impl Source {
+    /// That of a document with this metadata, by a field of it.
+    pub fn of(metadata: Option<&str>, field: Option<&str>) -> Source {
+        let (Some(metadata), Some(field)) = (metadata, field) else { return Source::default() };
+        let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
+        match member(&metadata, field) {
+            Some(Value::String(name)) => Source(xxh3_64(name.as_bytes())),
+            Some(value @ (Value::Number(_) | Value::Bool(_))) => {
+                Source(xxh3_64(value.to_string().as_bytes()))
+            }
+            _ => Source::default(),
+        }
+    }
+}
+
+/// The grams of a query that are boilerplate, each of some sources.
+#[derive(Clone, Debug, Default)]
+pub struct Boilerplate {
+    /// The source of the query, if it has one.
+    own: Option<Source>,
+    sources: HashMap<u64, Vec<Source>, RandomState>,
+}
+
+impl Boilerplate {
+    /// Whether a gram is boilerplate of any source.
+    pub fn has(&self, gram: u64) -> bool {
+        self.sources.contains_key(&gram)
+    }
+
+    /// Whether a gram does not count in the pair of the query and a document of this source.
+    pub fn is_left_out(&self, gram: u64, of: Source) -> bool {
+        let is_own = |source: &Source| *source == of || Some(*source) == self.own;
+        self.sources.get(&gram).is_some_and(|sources| sources.iter().any(is_own))
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+}
+
 /// The grams of a query and what the documents that share some of them tell about each.
 pub(super) struct Compared<'a> {
     own: Of<'a>,
     rule: GramRule,
     /// The share by grams from which nothing is boilerplate.
     most: f64,
-    /// For each gram of the query, the groups of documents that have it.
-    groups: HashMap<u64, Vec<usize>, RandomState>,
+    grams: HashSet<u64, RandomState>,
+    /// For each gram of the query and each source, the groups of documents that have it.
+    groups: HashMap<(u64, Source), Vec<usize>, RandomState>,
     /// For each gram beside them, the groups whose first document has it.
     beside: HashMap<u64, Vec<usize>, RandomState>,
     /// For each group, the number of grams beside those of the query that its first document has.
     sizes: Vec<usize>,
-    boilerplate: HashSet<u64>,
+    boilerplate: Boilerplate,
 }
 
 impl Compared<'_> {
-    /// `is_judged` if the letters of kept texts decide afterwards.
-    pub(super) fn new(own: Of<'_>, rule: GramRule, is_judged: bool) -> Compared<'_> {
+    /// `source` is that of the query, if it has one; `is_judged` if the letters of kept texts decide
+    /// afterwards.
+    pub(super) fn new(own: Of<'_>, source: Option<Source>, rule: GramRule, is_judged: bool) -> Compared<'_> {
         Compared {
             own,
             rule,
             most: if is_judged { LIKELY_MOST } else { MOST },
-            groups: own.0.iter().map(|gram| (gram.hash, Vec::new())).collect(),
+            grams: own.0.iter().map(|gram| gram.hash).collect(),
+            groups: HashMap::default(),
             beside: HashMap::default(),
             sizes: Vec::new(),
-            boilerplate: HashSet::new(),
+            boilerplate: Boilerplate { own: source, ..Boilerplate::default() },
         }
     }
 
-    /// Adds a document. The order of documents decides about groups that are alike in part.
-    pub(super) fn add(&mut self, grams: &[Gram]) {
+    /// Adds a document of this source. The order of documents decides about groups that are alike in part.
+    pub(super) fn add(&mut self, grams: &[Gram], source: Source) {
         let hashes = grams.iter().map(|gram| gram.hash);
-        let (shared, mut beside): (Vec<u64>, Vec<u64>) =
-            hashes.partition(|hash| self.groups.contains_key(hash));
+        let (shared, mut beside): (Vec<u64>, Vec<u64>) = hashes.partition(|hash| self.grams.contains(hash));
         if beside.len() < FEWEST {
             return;
         }
@@ -74,12 +128,12 @@ impl Compared<'_> {
         }
         let group = self.group(&beside);
         for gram in shared {
-            let groups = self.groups.get_mut(&gram).expect("a gram of the query");
+            let groups = self.groups.entry((gram, source)).or_default();
             let most = self.rule.boilerplate as usize;
             if groups.len() < most && !groups.contains(&group) {
                 groups.push(group);
                 if groups.len() == most {
-                    self.boilerplate.insert(gram);
+                    self.boilerplate.sources.entry(gram).or_default().push(source);
                 }
             }
         }
@@ -107,14 +161,14 @@ impl Compared<'_> {
         group
     }
 
-    /// How much of the query and of a document is in the other one, after all documents were added; and
-    /// whether so many grams are shared that they are a passage.
-    pub(super) fn with(&self, of: Of<'_>) -> (Containment, bool) {
+    /// How much of the query and of a document of this source is in the other one, after all documents were
+    /// added; and whether so many grams are shared that they are a passage.
+    pub(super) fn with(&self, of: Of<'_>, source: Source) -> (Containment, bool) {
         let (own, grams) = (self.own.0, of.0);
         let whole = Containment::of_grams(own, grams, |_| false);
         let is_whole = self.boilerplate.is_empty() || share_by_place(self.own, of, &whole) >= self.most;
-        let is_left_out = |hash: u64| !is_whole && self.boilerplate.contains(&hash);
-        let counts = |gram: &&Gram| self.groups.contains_key(&gram.hash) && !is_left_out(gram.hash);
+        let is_left_out = |hash: u64| !is_whole && self.boilerplate.is_left_out(hash, source);
+        let counts = |gram: &&Gram| self.grams.contains(&gram.hash) && !is_left_out(gram.hash);
         let count = grams.iter().filter(counts).count();
         let is_enough = if self.rule.is_exact {
             count > 0
@@ -126,11 +180,11 @@ impl Compared<'_> {
     }
 
     /// The grams of the query that are boilerplate.
-    pub(super) fn boilerplate(&self) -> &HashSet<u64> {
+    pub(super) fn boilerplate(&self) -> &Boilerplate {
         &self.boilerplate
     }
 
-    pub(super) fn into_boilerplate(self) -> HashSet<u64> {
+    pub(super) fn into_boilerplate(self) -> Boilerplate {
         self.boilerplate
     }
 }
@@ -166,10 +220,16 @@ mod tests {
 
     /// The larger share of each document in percent; 0 if it shares no passage.
     fn compared(own: &[Gram], documents: &[Vec<Gram>]) -> Vec<u32> {
-        let mut compared = Compared::new((own, None), GramRule { is_exact: false, boilerplate: 5 }, false);
-        documents.iter().for_each(|grams| compared.add(grams));
-        let share = |grams: &Vec<Gram>| {
-            let (shared, is_enough) = compared.with((grams, None));
+        of_sources(own, None, &documents.iter().map(|grams| (&grams[..], 0)).collect::<Vec<_>>())
+    }
+
+    /// The same of documents with sources.
+    fn of_sources(own: &[Gram], source: Option<u64>, documents: &[(&[Gram], u64)]) -> Vec<u32> {
+        let rule = GramRule { is_exact: false, boilerplate: 5 };
+        let mut compared = Compared::new((own, None), source.map(Source), rule, false);
+        documents.iter().for_each(|(grams, source)| compared.add(grams, Source(*source)));
+        let share = |(grams, source): &(&[Gram], u64)| {
+            let (shared, is_enough) = compared.with((grams, None), Source(*source));
             if is_enough { (shared.a_in_b.max(shared.b_in_a) * 100.0).round() as u32 } else { 0 }
         };
         documents.iter().map(share).collect()
@@ -193,6 +253,39 @@ mod tests {
         assert!(compared(&text(std::slice::from_ref(&footer)), &pages).iter().all(|share| *share == 100));
         copies.push(text(std::slice::from_ref(&footer)));
         assert_eq!(compared(&page(50), &copies)[22], 100);
+    }
+
+    #[test]
+    fn what_many_sources_have_once_is_no_boilerplate() {
+        let page = |n: u64, shared| text(&[n * 1_000..n * 1_000 + 12, shared]);
+        let (article, footer) = (1..13, 100..112);
+        let own = page(50, article.clone());
+        // Ten sites have the article, and one has it on four pages more.
+        let pages: Vec<Vec<Gram>> = (1..=14).map(|n| page(n, article.clone())).collect();
+        let by_site = |pages: &[Vec<Gram>], site: fn(u64) -> u64| -> Vec<u32> {
+            let sited: Vec<(&[Gram], u64)> =
+                pages.iter().zip(1..).map(|(page, n)| (&page[..], site(n))).collect();
+            of_sources(&own, Some(99), &sited)
+        };
+        assert_eq!(by_site(&pages, |_| 1), [0; 14]);
+        assert_eq!(by_site(&pages, |n| n.min(10)), [[50; 9].as_slice(), &[0; 5]].concat());
+        // What is a footer of the query's site is one in pairs with others, too.
+        let pages: Vec<Vec<Gram>> = (1..=7).map(|n| page(n, footer.clone())).collect();
+        let sited: Vec<(&[Gram], u64)> =
+            pages.iter().zip([1, 1, 1, 1, 1, 2, 3]).map(|(page, site)| (&page[..], site)).collect();
+        assert_eq!(of_sources(&page(50, footer.clone()), Some(1), &sited), [0; 7]);
+        assert_eq!(of_sources(&page(50, footer), Some(2), &sited), [0, 0, 0, 0, 0, 50, 50]);
+    }
+
+    #[test]
+    fn a_source_is_what_a_field_says() {
+        let of = |metadata| Source::of(Some(metadata), Some("page.site"));
+        let none = Source::default();
+        assert_eq!(of(r#"{"page": {"site": "a"}}"#), of(r#"{"page.site": "a", "n": 1}"#));
+        assert_ne!(of(r#"{"page.site": "a"}"#), of(r#"{"page.site": "b"}"#));
+        assert_ne!(of(r#"{"page.site": 7}"#), none);
+        assert_eq!((of(r#"{"page.site": null}"#), of(r#"{"page.site": ["a"]}"#)), (none, none));
+        assert_eq!((Source::of(None, Some("a")), Source::of(Some(r#"{"a": 1}"#), None)), (none, none));
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub struct SettingsChange {
     pub passages: Option<Passages>,
     /// The number of documents, unlike each other, that make what they share boilerplate, 1 to 1,000.
     pub boilerplate: Option<u32>,
+    /// The metadata field that names the source of a document; `Some(None)` for one source of all.
+    #[allow(clippy::option_option, reason = "not named, none, or some")]
+    pub source_field: Option<Option<String>>,
     /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
     /// of the collection.
     pub clusters: Option<(KeepRule, Option<u32>)>,
@@ -102,6 +105,23 @@ impl SettingsChange {
                 let before = before.grams.map_or(BOILERPLATE, |rule| rule.boilerplate);
                 let is_exact = kept == Passages::Exact;
                 Ok(Some(GramRule { is_exact, boilerplate: wanted.unwrap_or(before) }))
+            }
+        }
+    }
+
+    fn source_field(&self, before: &CollectionSettings) -> Result<Option<String>, EngineError> {
+        let field = self.source_field.as_ref().unwrap_or(&before.source_field).clone();
+        if self.passages.unwrap_or(Passages::of(before.grams)) != Passages::No {
+            return Ok(field);
+        }
+        match self.source_field.as_ref().and_then(Option::as_ref) {
+            None => Ok(None),
+            Some(field) => {
+                let detail = format!(
+                    "source_field is {field:?}, and the collection keeps no passages, whose boilerplate is \
+                     counted by sources; create it with \"passages\": true or leave source_field out"
+                );
+                Err(EngineError::Invalid { field: "source_field", detail })
             }
         }
     }
@@ -144,6 +164,7 @@ impl CollectionChange {
             sketch_bytes: wanted.sketch_bytes(&before)?,
             weights: before.weights.clone(),
             grams: wanted.grams(&before)?,
+            source_field: wanted.source_field(&before)?,
             clusters: None,
             keep_text: wanted.keep_text.unwrap_or(before.keep_text),
             expires_in: wanted.expires_in.unwrap_or(before.expires_in),
@@ -225,7 +246,8 @@ impl CollectionChange {
         let clusters = clusters.map(|rule| if keeps_k { rule } else { ClusterRule { k, check, ..rule } });
         let threshold = if wanted.k.is_some() { None } else { wanted.threshold.or(base.threshold) };
         let (sketch_bytes, grams) = (wanted.sketch_bytes(&base)?, wanted.grams(&base)?);
-        Ok(CollectionSettings { k, threshold, sketch_bytes, grams, clusters, ..base })
+        let source_field = wanted.source_field(&base)?;
+        Ok(CollectionSettings { k, threshold, sketch_bytes, grams, source_field, clusters, ..base })
     }
 
     /// Rejects settings that would not fit the stored documents and the index.

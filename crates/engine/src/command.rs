@@ -202,6 +202,7 @@ mod tests {
                 threshold: Some(0.5),
                 sketch_bytes: Some(16),
                 passages: Some(Passages::Exact),
+                source_field: Some(Some("site".into())),
                 clusters: Some(("max:a.n".parse().unwrap(), Some(4))),
                 keep_text: Some(false),
                 expires_in: Some(None),

@@ -6,14 +6,13 @@
 //!
 //! *Absent*: the texts themselves (`service`).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::hash::BuildHasher;
 use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
-use super::boilerplate::{Compared, MOST, is_most};
+use super::boilerplate::{Compared, MOST, Source, is_most};
 use super::marks::{LeftOut, Marks};
 use super::near_duplicates::DUPLICATES_NAMED;
 use super::planning::Plan;
@@ -111,29 +110,31 @@ impl Engine {
         }
         let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
         let candidates = sharing.into_candidates(rule, left_out.as_ref());
-        let (mut compared, mut rows, mut bytes) =
-            (Compared::new((&query.grams, query.characters), rule, settings.keep_text), Vec::new(), 0);
+        let own = (&query.grams[..], query.characters);
+        let mut compared = Compared::new(own, query.source, rule, settings.keep_text);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
         for (at, id) in candidates.into_iter().enumerate() {
             if at % CHECK == 0 {
                 cancel.check()?;
             }
             let row = view.row_head(collection.id, &id)?.filter(|row| !row.has_lapsed(now_ms));
             let Some(row) = row else { continue };
-            compared.add(&row.grams);
+            let source = Source::of(row.metadata.as_deref(), settings.source_field.as_deref());
+            compared.add(&row.grams, source);
             bytes += ROW_BYTES;
             if query.filter.as_ref().is_none_or(|filter| !filter.excludes(&id) && filter.admits(&row)) {
                 bytes += size_of_val(&row.grams[..]) + row.metadata.as_ref().map_or(0, String::len);
-                rows.push((id, row));
+                rows.push((id, row, source));
             }
             reserved.grow_to(bytes)?;
         }
         let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
         let (mut matches, mut marked) = (Vec::new(), Vec::new());
-        for (at, (id, row)) in rows.into_iter().enumerate() {
+        for (at, (id, row, source)) in rows.into_iter().enumerate() {
             if at % CHECK == 0 {
                 cancel.check()?;
             }
-            let (shared, is_enough) = compared.with((&row.grams, row.characters));
+            let (shared, is_enough) = compared.with((&row.grams, row.characters), source);
             if is_enough && query.share(&shared) >= query.containment {
                 let is_marked = left_out.as_ref().map_or(Ok(false), |left_out| left_out.has(&id))?;
                 let of = if is_marked { &mut marked } else { &mut matches };
@@ -210,7 +211,10 @@ impl Plan<'_> {
         document: &Document,
         least: f64,
     ) -> Result<Vec<Match>, StoreError> {
-        let Some(rule) = collection.settings().grams else { return Ok(Vec::new()) };
+        let settings = collection.settings();
+        let Some(rule) = settings.grams else { return Ok(Vec::new()) };
+        let source_of =
+            |metadata: &Option<String>| Source::of(metadata.as_deref(), settings.source_field.as_deref());
         let grams: &[Gram] = &document.row.grams;
         let mut sharing = Sharing::default();
         for gram in grams.iter().step_by(grams.len().div_ceil(LOOKED_UP).max(1)) {
@@ -220,7 +224,8 @@ impl Plan<'_> {
         let left_out = self.left_out(collection, document)?;
         let left_out = left_out.as_ref();
         let own = document.row.text.as_deref();
-        let mut compared = Compared::new((grams, document.row.characters), rule, own.is_some());
+        let source = source_of(&document.row.metadata);
+        let mut compared = Compared::new((grams, document.row.characters), Some(source), rule, own.is_some());
         let (mut rows, mut read) = (Vec::new(), 0);
         // A document is not a duplicate of its own previous version.
         for id in sharing.into_candidates(rule, left_out).into_iter().filter(|id| *id != document.id) {
@@ -229,23 +234,24 @@ impl Plan<'_> {
             if read > GRAMS_READ && !rows.is_empty() {
                 break;
             }
-            compared.add(&row.grams);
+            let source = source_of(&row.metadata);
+            compared.add(&row.grams, source);
             if !left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
-                rows.push((id, row));
+                rows.push((id, row, source));
             }
         }
         let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
         let mut estimated = Vec::new();
-        for (id, row) in rows {
-            let (shared, is_enough) = compared.with((&row.grams, row.characters));
+        for (id, row, source) in rows {
+            let (shared, is_enough) = compared.with((&row.grams, row.characters), source);
             let is_judged = own.is_some() && shared.a_in_b > 0.0;
             if is_judged || (is_enough && shared.a_in_b >= least) {
-                estimated.push((is_enough, shared, id, row));
+                estimated.push((is_enough, shared, id, row, source));
             }
         }
         estimated.sort_by(|a, b| b.1.a_in_b.total_cmp(&a.1.a_in_b).then_with(|| a.2.cmp(&b.2)));
         let (mut matches, mut judged, mut bytes) = (Vec::new(), 0, 0);
-        for (is_enough, mut shared, id, row) in estimated {
+        for (is_enough, mut shared, id, row, source) in estimated {
             let is_possible = judged < JUDGED && bytes < JUDGED_BYTES;
             let text = if own.is_some() && is_possible { self.text(collection, &id)? } else { None };
             let mut is_exact = false;
@@ -254,7 +260,8 @@ impl Plan<'_> {
                 judged += 1;
                 if bytes <= JUDGED_BYTES {
                     let (own, text) = ((own, grams), (&text[..], &row.grams[..]));
-                    let Ok(exact) = by_letters(own, text, compared.boilerplate(), || Ok::<_, Infallible>(()));
+                    let is_left_out = |gram: &Gram| compared.boilerplate().is_left_out(gram.hash, source);
+                    let Ok(exact) = by_letters(own, text, is_left_out, || Ok::<_, Infallible>(()));
                     (shared, is_exact) = (exact, true);
                 }
             }
@@ -270,23 +277,22 @@ impl Plan<'_> {
     }
 }
 
-/// Compares two texts, each with its grams, by their letters: without boilerplate, unless they share most of
-/// one with it.
+/// Compares two texts, each with its grams, by their letters: without boilerplate, which grams tell, unless
+/// they share most of one with it.
 ///
 /// # Errors
 /// The error of `check`, which is called from time to time.
 pub fn by_letters<E>(
     a: (&str, &[Gram]),
     b: (&str, &[Gram]),
-    boilerplate: &HashSet<u64, impl BuildHasher>,
+    is_boilerplate: impl Fn(&Gram) -> bool,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Containment, E> {
     let whole = Containment::of(a.0, b.0, &check)?;
-    if boilerplate.is_empty() || is_most(&whole) {
+    if is_most(&whole) || !a.1.iter().any(&is_boilerplate) {
         return Ok(whole);
     }
-    let rest =
-        |(text, grams): (&str, &[Gram])| blank(text, &ranges(grams, |gram| boilerplate.contains(&gram.hash)));
+    let rest = |(text, grams): (&str, &[Gram])| blank(text, &ranges(grams, &is_boilerplate));
     Containment::of(&rest(a), &rest(b), check)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Service;
 use super::checks::{check_expiry, check_metadata, check_text};
-use super::collections::BOILERPLATE_DOCUMENTS;
+use super::collections::{BOILERPLATE_DOCUMENTS, check_source_field};
 use super::documents::EXPIRES_IN;
 use super::error::ServiceError;
 use super::limits::Limits;
@@ -74,6 +74,7 @@ impl RestoreRules for Limits {
             weights,
             sketch_bytes,
             grams,
+            source_field,
             expires_in,
         } = settings;
         if let Some(bytes) = sketch_bytes.filter(|bytes| !SKETCH_BYTES.contains(bytes)) {
@@ -89,6 +90,9 @@ impl RestoreRules for Limits {
         let boilerplate = grams.map(|rule| rule.boilerplate);
         if let Some(documents) = boilerplate.filter(|documents| !BOILERPLATE_DOCUMENTS.contains(documents)) {
             return refused(format!("boilerplate is {documents}"));
+        }
+        if let Some(field) = source_field.as_deref().filter(|field| check_source_field(field).is_err()) {
+            return refused(format!("source_field has {} bytes", field.len()));
         }
         if let Some(seconds) = expires_in.filter(|seconds| !EXPIRES_IN.contains(seconds)) {
             return refused(format!("expires_in is {seconds} seconds"));

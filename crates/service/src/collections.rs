@@ -23,6 +23,8 @@ const RECALL: f64 = 0.95;
 /// The range of the number of unlike documents that make boilerplate. A lookup reads at least so
 /// many postings per gram.
 pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=1_000;
+/// The length in bytes of the name of a metadata field that names sources.
+const SOURCE_FIELD_BYTES: RangeInclusive<usize> = 1..=256;
 
 /// The settings that a request names. An omitted setting keeps its value, or gets the default in a new
 /// collection.
@@ -158,6 +160,9 @@ pub(super) fn change(
 ) -> Result<CollectionChange, ServiceError> {
     let settings = wanted.settings.clone();
     check_range("boilerplate_documents", settings.boilerplate, &BOILERPLATE_DOCUMENTS, "it ranges")?;
+    if let Some(Some(field)) = &settings.source_field {
+        check_source_field(field)?;
+    }
     let sketch = settings.sketch_bytes.filter(|bytes| *bytes != 0);
     check_range("sketch_bytes", sketch, &SKETCH_BYTES, "it is 0 for none, or")?;
     let named = wanted.profile.as_deref().map(|name| profile_named(profiles, name)).transpose()?;
@@ -173,6 +178,19 @@ pub(super) fn change(
         default_profile: facts(usual, settings.threshold),
         settings: SettingsChange { keep_text, ..settings },
     })
+}
+
+/// Rejects the name of a metadata field that is empty or too long.
+pub(super) fn check_source_field(field: &str) -> Result<(), ServiceError> {
+    if SOURCE_FIELD_BYTES.contains(&field.len()) {
+        return Ok(());
+    }
+    let detail = format!(
+        "source_field has {} bytes; it is the name of a metadata field, of 1 to {}, or null",
+        field.len(),
+        SOURCE_FIELD_BYTES.end()
+    );
+    Err(ServiceError::invalid("source_field", detail))
 }
 
 /// Rejects a value outside its range. `rule` begins what the error says of the range.

@@ -13,7 +13,8 @@ use super::fingerprints::{Content, grams_of, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use lookalike_engine::{
-    Collection, Document, Engine, EngineError, Filter, Judge, Match, PassageQuery, by_letters, ranges, rank,
+    Boilerplate, Collection, CollectionSettings, Document, Engine, EngineError, Filter, Judge, Match,
+    PassageQuery, Row, Source, by_letters, ranges, rank,
 };
 use lookalike_hash::{DocumentId, Gram, GramRule};
 use lookalike_run::pool::{Cancel, Patience};
@@ -48,6 +49,7 @@ pub struct Passages {
 struct Subject {
     grams: Vec<Gram>,
     characters: Option<u32>,
+    source: Option<Source>,
     text: Option<String>,
 }
 
@@ -59,7 +61,8 @@ impl Subject {
         if grams.is_empty() && rule.is_exact && keeps_text {
             grams = all_grams(&text);
         }
-        Subject { grams, characters: u32::try_from(text.chars().count()).ok(), text: Some(text) }
+        let characters = u32::try_from(text.chars().count()).ok();
+        Subject { grams, characters, source: None, text: Some(text) }
     }
 }
 
@@ -83,7 +86,8 @@ impl Service {
                 let row = self.document_in(collection, id).await?.row;
                 filter.get_or_insert_default().exclude(id.clone());
                 document = Some(id.clone());
-                (None, Some(Subject { grams: row.grams, characters: row.characters, text: row.text }))
+                let source = Some(source_of(&row, &settings));
+                (None, Some(Subject { grams: row.grams, characters: row.characters, source, text: row.text }))
             }
         };
         let limit = ask.matches(self.limits());
@@ -102,12 +106,13 @@ impl Service {
                 }
                 (None, None) => return Ok::<_, ServiceError>(None),
             };
-            let Subject { grams, characters, text } = subject;
+            let Subject { grams, characters, source, text } = subject;
             let query = PassageQuery {
                 hash,
                 signature,
                 grams,
                 characters,
+                source,
                 containment,
                 is_part: false,
                 limit,
@@ -153,12 +158,12 @@ fn compared(
         query.limit *= COMPARED;
     }
     let mut answer = engine.passages(collection, &query, cancel)?;
-    let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
+    let is_boilerplate = |gram: &Gram| answer.boilerplate.has(gram.hash);
     let boilerplate = ranges(&query.grams, is_boilerplate);
     let grams = query.grams.len();
     if let Some(text) = text {
         let is_part = query.is_part;
-        let judge = judge(text, PassageQuery { containment, ..query }, answer.boilerplate);
+        let judge = judge(text, PassageQuery { containment, ..query }, answer.boilerplate, settings);
         let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
         answer.matches.append(&mut answer.marked);
         engine.judge(collection, &mut answer.matches, judge, cancel)?;
@@ -182,6 +187,7 @@ pub(super) fn containing(
 ) -> Result<Option<Match>, ServiceError> {
     let query = PassageQuery {
         hash: row.hash,
+        source: Some(source_of(&row, &collection.settings())),
         signature: row.sketch.filter(|_| collection.signatures().is_some()).map(Arc::from),
         grams: row.grams,
         characters: row.characters,
@@ -219,16 +225,28 @@ pub(super) fn check_containment(keeps_passages: bool, least: f64) -> Result<(), 
     Err(ServiceError::invalid("min_containment", detail))
 }
 
+/// The source of a stored document.
+fn source_of(row: &Row, settings: &CollectionSettings) -> Source {
+    Source::of(row.metadata.as_deref(), settings.source_field.as_deref())
+}
+
 /// Compares the text of a query with those of matches that have one.
-fn judge(own: String, query: PassageQuery, boilerplate: HashSet<u64>) -> Judge {
+fn judge(
+    own: String,
+    query: PassageQuery,
+    boilerplate: Boilerplate,
+    settings: Arc<CollectionSettings>,
+) -> Judge {
     Box::new(move |near, row, cancel| {
         let reaches = |shared: &Containment| query.share(shared) >= query.containment;
         // The estimate decides about one without a text.
-        let Some(text) = row.text else { return Ok(near.shared.as_deref().is_some_and(reaches)) };
+        let Some(text) = row.text.as_deref() else { return Ok(near.shared.as_deref().is_some_and(reaches)) };
         let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
-        let texts = ((&own[..], &query.grams[..]), (&text[..], &row.grams[..]));
+        let texts = ((&own[..], &query.grams[..]), (text, &row.grams[..]));
+        let source = source_of(&row, &settings);
+        let is_left_out = |gram: &Gram| boilerplate.is_left_out(gram.hash, source);
         let check = || cancel.check().map_err(EngineError::from);
-        let shared = by_letters(texts.0, texts.1, &boilerplate, check)?;
+        let shared = by_letters(texts.0, texts.1, is_left_out, check)?;
         let is_match = reaches(&shared);
         near.relation = shared.relation();
         near.shared = Some(Box::new(shared));

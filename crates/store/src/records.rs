@@ -40,6 +40,9 @@ pub struct CollectionSettings {
     pub weights: Option<Weights>,
     /// How documents keep the grams of their texts, if they do. Only a reindex changes which they keep.
     pub grams: Option<GramRule>,
+    /// The field of the metadata that names the source of a document: boilerplate is counted by sources.
+    /// Without it all documents are of one source.
+    pub source_field: Option<String>,
     /// How documents form clusters, if they do.
     pub clusters: Option<ClusterRule>,
     /// Whether documents keep their original text, or of an image a thumbnail.
@@ -61,6 +64,7 @@ impl CollectionSettings {
             sketch_bytes: None,
             weights: None,
             grams: None,
+            source_field: None,
             clusters: None,
             keep_text: false,
             expires_in: None,

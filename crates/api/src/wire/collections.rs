@@ -44,6 +44,14 @@ pub struct CollectionIn {
     /// With `passages`: what this number of documents have that are otherwise unlike each other is
     /// boilerplate, 1 to 1,000. Default: 5.
     boilerplate_documents: Option<u32>,
+    /// With `passages`: the field of the metadata that names the source of a document, such as its site; `a.b`
+    /// is the field `b` of the object `a`. Boilerplate is then counted by sources: what many sites have is
+    /// none, and what the pages of one site have does not count in comparisons with them. `null` for one
+    /// source of all, the default.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<String>, example = "site")]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    source_field: Option<Option<String>>,
     /// Whether and how documents form clusters. To change it later, `POST /clusters` builds them anew.
     clusters: Option<ClustersIn>,
     /// The lifetime of documents that have none of their own; `null` for no expiry. A change applies to
@@ -66,6 +74,7 @@ impl From<CollectionIn> for WantedCollection {
                 weights: None,
                 passages: wanted.passages.map(Passages::from),
                 boilerplate: wanted.boilerplate_documents,
+                source_field: wanted.source_field,
                 clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
                 keep_text: wanted.keep_text,
                 expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
@@ -159,6 +168,9 @@ pub struct CollectionOut {
     /// collection keeps passages.
     #[serde(skip_serializing_if = "Option::is_none")]
     boilerplate_documents: Option<u32>,
+    /// The field of the metadata by which boilerplate is counted, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_field: Option<String>,
     /// How documents form clusters, if they do.
     #[serde(skip_serializing_if = "Option::is_none")]
     clusters: Option<ClustersOut>,
@@ -195,6 +207,7 @@ impl From<CollectionInfo> for CollectionOut {
             weights: info.settings.weights.as_ref().map(WeightsOut::from),
             passages: Passages::of(info.settings.grams).into(),
             boilerplate_documents: info.settings.grams.map(|rule| rule.boilerplate),
+            source_field: info.settings.source_field,
             clusters: info.settings.clusters.map(ClustersOut::from),
             keep_text: keeps_texts,
             keep_thumbnail,
