@@ -293,7 +293,7 @@ async fn a_file_of_one_text_is_compared_before_it_is_imported_again() {
     };
     for from in (0..6_000).step_by(1_000) {
         let seen = preview(from..from + 1_000).await;
-        assert_eq!(seen["known"], 1_000, "{}", seen["known"]);
+        assert_eq!(seen["known"], 1_000, "{}", seen["detail"]);
         let results = seen["results"].as_array().unwrap();
         // Once more stored ones are replaced than are examined, the run is asked.
         let is_stored = results.iter().filter(|one| one.get("near_stored").is_some()).count();
