@@ -282,7 +282,7 @@ async fn a_dry_run_says_what_a_store_with_skip_does_and_stores_nothing() {
 #[tokio::test]
 async fn a_file_of_one_text_is_compared_before_it_is_imported_again() {
     let data = directory();
-    let server = Server::start(data.path()).await;
+    let server = Server::start_with(data.path(), &[("LOOKALIKE_LIMITS__QUERY_MS", "60000")]).await;
     let hash = hash(7);
     let line = |n: u64| json!({"id": format!("d{n:05}"), "hash": hash});
     let lines: String = (0..6_000).map(|n| format!("{}\n", line(n))).collect();
