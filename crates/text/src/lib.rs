@@ -51,7 +51,6 @@ pub mod profiles;
 mod bytes;
 mod class;
 mod clusters;
-mod decoded;
 mod folded;
 mod located;
 mod needs;
@@ -59,14 +58,11 @@ mod normalise;
 mod prepare;
 mod remembered;
 mod runs;
-mod stop;
 mod words;
 
 pub use clusters::clusters;
-pub use decoded::{Decoded, WrongBytes};
 pub use folded::folded;
 pub use located::{Located, located};
-pub use needs::NeedsFeature;
 pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use remembered::{CutsWords, Remembered};
@@ -74,18 +70,12 @@ pub use runs::{Run, System, runs};
 pub use words::{Edition, NewWords, is_word_character, words};
 
 #[cfg(feature = "charset")]
-mod charset;
-#[cfg(feature = "charset")]
-pub use charset::{CharsetOf, decode, detect, named};
-#[cfg(any(test, not(feature = "charset")))]
-mod without_charset;
-#[cfg(not(feature = "charset"))]
-pub use without_charset::decode;
-
+pub use lookalike_pages::{CharsetOf, detect, named};
+pub use lookalike_pages::{Decoded, NeedsFeature, WrongBytes, decode};
 #[cfg(feature = "html")]
-mod html;
-#[cfg(feature = "html")]
-pub use html::{PageRead, PageText, checked_page_text, main_text, memory_for_page, page_text, visible_text};
+pub use lookalike_pages::{
+    PageRead, PageText, checked_page_text, main_text, memory_for_page, page_text, visible_text,
+};
 
 #[cfg(feature = "zh")]
 mod tokens;

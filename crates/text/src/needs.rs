@@ -1,40 +1,29 @@
 //! Texts that a build without all features of the crate cannot read.
 
+use lookalike_pages::NeedsFeature;
+
 use crate::class::Class;
 use crate::features::sentences;
 use crate::fingerprint::{Features, Recipe};
 use crate::{System, runs};
 
-/// A text that needs a feature of the crate which this build does not have. With the feature it has a
-/// fingerprint; without it there is never another fingerprint instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} needs the feature `{feature}` of lookalike-text, which this build does not have")]
-pub struct NeedsFeature {
-    what: &'static str,
-    feature: &'static str,
-}
+/// A text that needs the feature `zh`.
+pub(crate) const ZH: NeedsFeature = NeedsFeature { what: "a text with Chinese", feature: "zh" };
 
-impl NeedsFeature {
-    pub(crate) const ZH: NeedsFeature = NeedsFeature { what: "a text with Chinese", feature: "zh" };
-    #[cfg(not(feature = "charset"))]
-    pub(crate) const CHARSET: NeedsFeature =
-        NeedsFeature { what: "a text that is not plain UTF-8", feature: "charset" };
-
-    /// Whether this build finds the features of a text that a recipe asks for.
-    pub(crate) fn check(recipe: &Recipe, text: &str) -> Result<(), NeedsFeature> {
-        if cfg!(feature = "zh") || text.is_ascii() {
-            return Ok(());
-        }
-        let prepared = recipe.preparation.apply(text);
-        let needs_zh = match recipe.features {
-            Features::Shingles(_) | Features::Words(_) | Features::Letters(_) | Features::ShortTexts => {
-                runs(&prepared).any(|run| run.system == System::Han)
-            }
-            Features::Sentences { .. } => sentences(&prepared).any(is_chinese),
-            Features::Characters { .. } | Features::Code(_) | Features::Supplied | Features::Images => false,
-        };
-        if needs_zh { Err(NeedsFeature::ZH) } else { Ok(()) }
+/// Whether this build finds the features of a text that a recipe asks for.
+pub(crate) fn check(recipe: &Recipe, text: &str) -> Result<(), NeedsFeature> {
+    if cfg!(feature = "zh") || text.is_ascii() {
+        return Ok(());
     }
+    let prepared = recipe.preparation.apply(text);
+    let needs_zh = match recipe.features {
+        Features::Shingles(_) | Features::Words(_) | Features::Letters(_) | Features::ShortTexts => {
+            runs(&prepared).any(|run| run.system == System::Han)
+        }
+        Features::Sentences { .. } => sentences(&prepared).any(is_chinese),
+        Features::Characters { .. } | Features::Code(_) | Features::Supplied | Features::Images => false,
+    };
+    if needs_zh { Err(ZH) } else { Ok(()) }
 }
 
 /// Whether a sentence has Chinese characters and is not Japanese, so that it may have to be simplified.

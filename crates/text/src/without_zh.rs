@@ -1,11 +1,11 @@
 //! Stand-ins for Chinese in a build without the feature `zh`: nothing is cut or converted.
 //!
 //! Guarantees: no text gets another fingerprint than with the feature. Profiles refuse a text with Chinese
-//! ([`NeedsFeature::check`]); if one came here all the same, the process would panic before it made a hash.
+//! (`needs`); if one came here all the same, the process would panic before it made a hash.
 
 use std::borrow::Cow;
 
-use super::needs::{NeedsFeature, is_chinese};
+use super::needs::{ZH, is_chinese};
 use super::words::NewWords;
 
 /// In place of the dictionary.
@@ -38,5 +38,5 @@ pub(crate) fn simplified(sentence: &str) -> String {
 }
 
 fn never() -> ! {
-    panic!("a text with Chinese passed the check: {}", NeedsFeature::ZH)
+    panic!("a text with Chinese passed the check: {}", ZH)
 }

@@ -115,7 +115,7 @@ fn unpacked() -> String {
 /// No profile without the feature has the built-in table.
 #[cfg(not(feature = "zh"))]
 fn unpacked() -> String {
-    unreachable!("{}", crate::NeedsFeature::ZH)
+    unreachable!("{}", crate::needs::ZH)
 }
 
 fn entry(line: &str) -> Option<(&str, f64)> {

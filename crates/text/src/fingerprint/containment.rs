@@ -10,8 +10,8 @@ use std::ops::Range;
 use foldhash::fast::RandomState;
 
 use crate::features::Letters;
-use crate::stop::{Check, Stop, stoppable};
 use lookalike_hash::Gram;
+use lookalike_pages::stop::{Check, Stop, stoppable};
 
 /// The minimum size of a shared passage in units: a letter of an alphabet counts one, a Chinese character, a
 /// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have, unless such a stretch

@@ -20,12 +20,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::built_in;
 use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint, Signed};
-use crate::NeedsFeature;
 #[cfg(feature = "zh")]
 use crate::features::{Frequencies, letters};
-#[cfg(feature = "zh")]
-use crate::stop::stoppable;
+use crate::{NeedsFeature, needs};
 use lookalike_hash::{SignatureShape, SketchCheck, Width};
+#[cfg(feature = "zh")]
+use lookalike_pages::stop::stoppable;
 
 /// A text with words, digits, signs and several scripts, in which profiles find different features.
 #[cfg(feature = "zh")]
@@ -208,7 +208,7 @@ impl Profile {
     /// # Errors
     /// As of [`Profile::try_fingerprint`].
     pub fn try_sign(&self, text: &str) -> Result<Signed, NeedsFeature> {
-        NeedsFeature::check(&self.recipe, text)?;
+        needs::check(&self.recipe, text)?;
         Ok(self.recipe.sign(text))
     }
 
@@ -217,7 +217,7 @@ impl Profile {
     /// # Errors
     /// As of [`Profile::try_fingerprint`].
     pub fn try_explain(&self, text: &str) -> Result<Explanation, NeedsFeature> {
-        NeedsFeature::check(&self.recipe, text)?;
+        needs::check(&self.recipe, text)?;
         Ok(self.recipe.explain(text))
     }
 
@@ -226,7 +226,7 @@ impl Profile {
     /// # Errors
     /// As of [`Profile::try_fingerprint`].
     pub fn try_feature_set(&self, text: &str) -> Result<Vec<u64>, NeedsFeature> {
-        NeedsFeature::check(&self.recipe, text)?;
+        needs::check(&self.recipe, text)?;
         Ok(self.recipe.feature_set(text))
     }
 

@@ -14,9 +14,9 @@ use crate::features::{
     ShinglePlan, WordPlan, characters, distinct, fixed, has_grams, keywords, letter_grams, logarithmic,
     longest_sentences, shingles, short_texts, to_number, token_grams, weighs_less,
 };
-use crate::stop::{Check, Stop, whole};
 use crate::{CutsWords, Dictionary, Edition, Preparation, Remembered, Run, runs};
 use lookalike_hash::{Hash, SignatureShape, Width};
+use lookalike_pages::stop::{Check, Stop, whole};
 
 /// All steps from text to hash.
 #[derive(Clone, Debug)]

@@ -8,13 +8,16 @@ use std::convert::Infallible;
 
 /// The check of the caller has failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Stop;
+pub struct Stop;
 
 /// Is called between the steps of long work.
-pub(crate) type Check<'a> = &'a dyn Fn() -> Result<(), Stop>;
+pub type Check<'a> = &'a dyn Fn() -> Result<(), Stop>;
 
 /// Does work that stops with the error of `check`.
-pub(crate) fn stoppable<T, E>(
+///
+/// # Panics
+/// If the work stops although no check has failed.
+pub fn stoppable<T, E>(
     check: impl Fn() -> Result<(), E>,
     work: impl FnOnce(Check<'_>) -> Result<T, Stop>,
 ) -> Result<T, E> {
@@ -29,7 +32,7 @@ pub(crate) fn stoppable<T, E>(
 }
 
 /// Does work to its end.
-pub(crate) fn whole<T>(work: impl FnOnce(Check<'_>) -> Result<T, Stop>) -> T {
+pub fn whole<T>(work: impl FnOnce(Check<'_>) -> Result<T, Stop>) -> T {
     let Ok(done) = stoppable(|| Ok::<_, Infallible>(()), work);
     done
 }

@@ -125,7 +125,7 @@ fn is_small(text: &str, shown: Shown) -> bool {
 /// The main text of a page; all its visible text if no article is found.
 ///
 /// ```
-/// use lookalike_text::main_text;
+/// use lookalike_pages::main_text;
 /// assert_eq!(main_text("<p>Fish &amp; <b>chips</b></p><script>x</script>").trim(), "Fish & chips");
 /// ```
 pub fn main_text(html: &str) -> String {

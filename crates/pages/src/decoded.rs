@@ -1,8 +1,6 @@
-//! The characters of a text that was read from bytes, and why bytes are not read.
+//! The characters of a text that was read from bytes, and why a text is not read.
 
 use std::borrow::Cow;
-
-use super::needs::NeedsFeature;
 
 /// Bytes whose encoding cannot be determined.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +20,17 @@ pub enum WrongBytes {
     /// The crate was compiled without the feature `charset`.
     #[error(transparent)]
     NeedsFeature(#[from] NeedsFeature),
+}
+
+/// A text that needs a feature of `lookalike-text` which this build does not have. With the feature it has a
+/// fingerprint; without it there is never another fingerprint instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} needs the feature `{feature}` of lookalike-text, which this build does not have")]
+pub struct NeedsFeature {
+    /// The kind of text.
+    pub what: &'static str,
+    /// The feature.
+    pub feature: &'static str,
 }
 
 /// The characters of a text, and how they were found.

@@ -68,7 +68,7 @@ impl CharsetOf {
 /// can.
 ///
 /// ```
-/// use lookalike_text::decode;
+/// use lookalike_pages::decode;
 /// assert_eq!(decode(b"\xc4\xe3\xba\xc3", Some("gbk"), false).unwrap().text, "你好");
 /// assert_eq!(decode("你好".as_bytes(), None, false).unwrap().text, "你好");
 /// let cut = decode(b"cut here: \xe4\xbd, go on", Some("utf-8"), false).unwrap();

@@ -13,13 +13,14 @@ use super::{Decoded, NeedsFeature, WrongBytes};
 /// [`WrongBytes::NeedsFeature`] for every other text: the feature `charset` reads it.
 ///
 /// ```
-/// use lookalike_text::decode;
+/// use lookalike_pages::decode;
 /// assert_eq!(decode("你好".as_bytes(), Some("utf-8"), false).unwrap().text, "你好");
 /// assert!(decode(b"\xc4\xe3\xba\xc3", Some("gbk"), false).is_err());
 /// ```
 #[cfg(not(feature = "charset"))]
 pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result<Decoded<'a>, WrongBytes> {
-    let text = plain(bytes, label, is_page).ok_or(NeedsFeature::CHARSET)?;
+    const CHARSET: NeedsFeature = NeedsFeature { what: "a text that is not plain UTF-8", feature: "charset" };
+    let text = plain(bytes, label, is_page).ok_or(CHARSET)?;
     Ok(Decoded { text: text.into() })
 }
 
