@@ -18,7 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 
 /// The pure crates: no I/O, no clock, no async; and their modules that read and write files, or measure the
 /// processor.
-const PURE: &[&str] = &["hash", "pages", "text", "images", "hamming", "corpus", "dedupe"];
+const PURE: &[&str] = &["hash", "pages", "words", "text", "images", "hamming", "corpus", "dedupe"];
 const IMPURE_MODULES: &[&str] =
     &["crates/text/src/profiles", "crates/hamming/src/snapshot", "crates/hamming/src/costs"];
 const IMPURE: &[&str] = &["std::fs", "std::net", "std::time", "std::env", "tokio", "async fn", "futures"];

@@ -28,7 +28,7 @@ pub fn run() {
     for profile in Profile::all() {
         row(&profile.id().to_string(), &texts, |text| profile.fingerprint(text).features);
     }
-    let words = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/text/assets/words.txt.gz");
+    let words = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/words/assets/words.txt.gz");
     let words = GzDecoder::new(File::open(words).expect("the built-in dictionary"));
     let jieba = Jieba::with_dict(&mut BufReader::new(words)).expect("words with frequencies");
     row("jieba-rs alone, dictionary only", &texts, |text| jieba.cut(text, false).len());

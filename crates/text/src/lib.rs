@@ -48,26 +48,7 @@ pub mod fingerprint;
 #[cfg(feature = "profiles")]
 pub mod profiles;
 
-mod bytes;
-mod class;
-mod clusters;
-mod folded;
-mod located;
 mod needs;
-mod normalise;
-mod prepare;
-mod remembered;
-mod runs;
-mod words;
-
-pub use clusters::clusters;
-pub use folded::folded;
-pub use located::{Located, located};
-pub use normalise::normalise;
-pub use prepare::Preparation;
-pub use remembered::{CutsWords, Remembered};
-pub use runs::{Run, System, runs};
-pub use words::{Edition, NewWords, is_word_character, words};
 
 #[cfg(feature = "charset")]
 pub use lookalike_pages::{CharsetOf, detect, named};
@@ -77,24 +58,20 @@ pub use lookalike_pages::{
     PageRead, PageText, checked_page_text, main_text, memory_for_page, page_text, visible_text,
 };
 
+use lookalike_words::simplify;
+pub use lookalike_words::{
+    CutsWords, Edition, Located, NewWords, Preparation, Remembered, Run, System, clusters, folded,
+    is_word_character, located, normalise, runs, words,
+};
 #[cfg(feature = "zh")]
-mod tokens;
+pub use lookalike_words::{Dictionary, WrongWord, simplified, tokens};
+#[cfg(not(feature = "zh"))]
+use lookalike_words::{Dictionary, simplified};
+
 #[cfg(feature = "zh")]
 mod word_diff;
 #[cfg(feature = "zh")]
-mod zh;
-#[cfg(feature = "zh")]
-use zh::simplify;
-#[cfg(feature = "zh")]
-pub use {
-    tokens::tokens,
-    word_diff::{Change, word_diff},
-    zh::{Dictionary, WrongWord, simplified},
-};
-#[cfg(not(feature = "zh"))]
-mod without_zh;
-#[cfg(not(feature = "zh"))]
-use without_zh::{Dictionary, simplified, simplify};
+pub use word_diff::{Change, word_diff};
 
 #[cfg(all(doctest, feature = "zh"))]
 #[doc = include_str!("../README.md")]

@@ -1,8 +1,8 @@
 //! Texts that a build without all features of the crate cannot read.
 
 use lookalike_pages::NeedsFeature;
+use lookalike_words::is_chinese;
 
-use crate::class::Class;
 use crate::features::sentences;
 use crate::fingerprint::{Features, Recipe};
 use crate::{System, runs};
@@ -24,12 +24,6 @@ pub(crate) fn check(recipe: &Recipe, text: &str) -> Result<(), NeedsFeature> {
         Features::Characters { .. } | Features::Code(_) | Features::Supplied | Features::Images => false,
     };
     if needs_zh { Err(ZH) } else { Ok(()) }
-}
-
-/// Whether a sentence has Chinese characters and is not Japanese, so that it may have to be simplified.
-pub(crate) fn is_chinese(sentence: &str) -> bool {
-    let has = |class: Class| sentence.chars().any(|c| Class::of(c) == class);
-    has(Class::Han) && !has(Class::Kana)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::tokens::tokens;
+use crate::tokens;
 
 /// The lengths of the sequences that divide long stretches, in tokens.
 const GRAMS: [usize; 3] = [16, 4, 1];

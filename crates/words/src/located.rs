@@ -61,10 +61,10 @@ impl Part {
 ///
 /// ```
 /// let text = "The FERRY, 渡轮!";
-/// let found = lookalike_text::located(text);
+/// let found = lookalike_words::located(text);
 /// let words: Vec<&str> = found.iter().map(|token| &text[token.from as usize..token.to as usize]).collect();
 /// assert_eq!(words, ["The", "FERRY", "渡", "轮"]);
-/// assert_eq!(found[1].digest, lookalike_text::located("ferry")[0].digest);
+/// assert_eq!(found[1].digest, lookalike_words::located("ferry")[0].digest);
 /// ```
 ///
 /// # Panics

@@ -37,7 +37,7 @@ pub struct Run<'a> {
 /// The runs of a normalised text, in order.
 ///
 /// ```
-/// use lookalike_text::{runs, System};
+/// use lookalike_words::{runs, System};
 /// let found: Vec<_> = runs("用 rust 写的 3 个程序。").map(|run| (run.system, run.text)).collect();
 /// assert_eq!(found, [(System::Han, "用"), (System::Spaced, "rust"), (System::Han, "写的 3 个程序")]);
 /// ```

@@ -117,7 +117,7 @@ fn is_simplified(c: char) -> bool {
 
 /// A run of Chinese with its traditional clauses simplified. A clause is a maximal stretch of Chinese
 /// characters: short, so that one traditional character causes the conversion of little else.
-pub(crate) fn simplify(text: &str) -> Cow<'_, str> {
+pub fn simplify(text: &str) -> Cow<'_, str> {
     let converter = &*CONVERTER;
     if !text.chars().any(|c| converter.is_traditional(c)) {
         return text.into();

@@ -16,7 +16,7 @@ use super::class::Class;
 /// `starts`. Both are cleared first.
 ///
 /// ```
-/// use lookalike_text::clusters;
+/// use lookalike_words::clusters;
 /// let (mut line, mut starts) = (String::new(), Vec::new());
 /// clusters("เมือง ไทย 2023", &mut line, &mut starts);
 /// assert_eq!((line.as_str(), starts), ("เมืองไทย2023", vec![0, 9, 12, 15, 21, 24]));

@@ -40,7 +40,7 @@ const ALWAYS_ALLOWED: usize = 64 << 10;
 /// The normal form of a text, cut off as the module documentation says.
 ///
 /// ```
-/// use lookalike_text::normalise;
+/// use lookalike_words::normalise;
 /// assert_eq!(normalise("  Ｃａｆｅ\u{301}\r\n\tSTRASSE\u{200b} "), "café strasse");
 /// assert_eq!(normalise("Straße"), "strasse");
 /// ```

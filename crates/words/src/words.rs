@@ -8,7 +8,7 @@
 //! loaded on first use, once per process.
 //!
 //! ICU's neural segmenters are not used: they compute in floating point, and word boundaries that depend on
-//! the machine would make fingerprints depend on it. Not here: pairs and counts (see `features`).
+//! the machine would make fingerprints depend on it. Not here: pairs and counts (`lookalike-text`).
 
 use std::sync::LazyLock;
 
@@ -44,7 +44,7 @@ pub enum Edition {
 /// Passes the words of a run to `each`, in order.
 ///
 /// ```
-/// use lookalike_text::{Dictionary, NewWords, runs, words};
+/// use lookalike_words::{Dictionary, NewWords, runs, words};
 /// let mut found = Vec::new();
 /// let dictionary = Dictionary::built_in();
 /// for run in runs("我来到北京, ok") {
@@ -64,6 +64,12 @@ pub fn words(run: Run<'_>, dictionary: &Dictionary, new_words: NewWords, each: i
 #[inline]
 pub fn is_word_character(c: char) -> bool {
     Class::of(c).is_in_word()
+}
+
+/// Whether a sentence has Chinese characters and is not Japanese, so that it may have to be simplified.
+pub fn is_chinese(sentence: &str) -> bool {
+    let has = |class: Class| sentence.chars().any(|c| Class::of(c) == class);
+    has(Class::Han) && !has(Class::Kana)
 }
 
 fn chinese(text: &str, dictionary: &Dictionary, new_words: NewWords, mut each: impl FnMut(&str)) {

@@ -55,7 +55,7 @@ const ALIKE_CAPITALS: [(char, &str); 6] =
 /// A normalised text with letters and words folded.
 ///
 /// ```
-/// use lookalike_text::{folded, normalise};
+/// use lookalike_words::{folded, normalise};
 /// assert_eq!(folded(normalise("Ёлка, ٤٢ カメラ, pаypаl")), "елка, 42 かめら, paypal");
 /// ```
 pub fn folded(normalised: String) -> String {

@@ -2,7 +2,7 @@
 //! with its hidden Markov model (`cppjieba`, `markov`), and simplified characters in place of traditional
 //! ones (`simplify`).
 //!
-//! Not here: other scripts (`words`), and tables of keywords (`features`).
+//! Not here: other scripts (`words`), and tables of keywords (`lookalike-text`).
 
 mod cppjieba;
 mod dictionary;
@@ -13,5 +13,4 @@ mod simplify;
 mod trie;
 
 pub use dictionary::{Dictionary, WrongWord};
-pub use simplify::simplified;
-pub(crate) use simplify::simplify;
+pub use simplify::{simplified, simplify};
