@@ -167,9 +167,10 @@ fn has_pile(word: &str) -> bool {
     })
 }
 
-fn without_marks(word: &str) -> String {
+/// A normalised text without the marks of U+0300 to U+036F.
+pub(super) fn without_marks(text: &str) -> String {
     const NFD: DecomposingNormalizerBorrowed<'static> = DecomposingNormalizerBorrowed::new_nfd();
-    let bare: String = NFD.normalize(word).chars().filter(|&c| !is_mark(c)).collect();
+    let bare: String = NFD.normalize(text).chars().filter(|&c| !is_mark(c)).collect();
     NFC.normalize(&bare).into_owned()
 }
 

@@ -4,8 +4,6 @@
 
 use std::borrow::Cow;
 
-use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
-
 use super::class::Class;
 use super::{folded, normalise};
 
@@ -46,7 +44,10 @@ impl Preparation {
         match self {
             Preparation::Folded => folded(normalise(text)).into(),
             Preparation::Normalise => normalise(text).into(),
-            Preparation::WithoutMarks => without_marks(&folded(normalise(text))).into(),
+            Preparation::WithoutMarks => {
+                let bare = folded::without_marks(&folded(normalise(text)));
+                bare.chars().map(bare_letter).collect::<String>().into()
+            }
             Preparation::LowerCase => text.to_lowercase().into(),
             Preparation::WordCharacters => {
                 text.to_lowercase().chars().filter(|&c| is_of_word(c)).collect::<String>().into()
@@ -56,23 +57,14 @@ impl Preparation {
     }
 }
 
-/// A normalised text without the marks of U+0300 to U+036F.
-fn without_marks(text: &str) -> String {
-    const NFD: DecomposingNormalizerBorrowed<'static> = DecomposingNormalizerBorrowed::new_nfd();
-    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
-    let bare: String = NFD.normalize(text).chars().filter_map(bare_letter).collect();
-    NFC.normalize(&bare).into_owned()
-}
-
-fn bare_letter(c: char) -> Option<char> {
+/// The letter below a stroke or without its dot, which Unicode does not decompose.
+fn bare_letter(c: char) -> char {
     match c {
-        '\u{300}'..='\u{36f}' => None,
-        // Unicode does not decompose these.
-        'đ' => Some('d'),
-        'ł' => Some('l'),
-        'ø' => Some('o'),
-        'ı' => Some('i'),
-        _ => Some(c),
+        'đ' => 'd',
+        'ł' => 'l',
+        'ø' => 'o',
+        'ı' => 'i',
+        _ => c,
     }
 }
 

@@ -9,7 +9,7 @@
 use dom_query::{NodeData, NodeId, NodeRef, Tree};
 
 use super::class_names::Named;
-use super::measure::{Kind, Measured, measured};
+use super::measure::{Kind, Measured, characters, measured};
 use super::notices::{Notice, notice_in};
 use super::visible::visible_text;
 
@@ -80,8 +80,7 @@ fn text_of_field(tree: &Tree, node: &Measured) -> usize {
         return 0;
     }
     // The tree has the content of `noscript` as a text with tags.
-    let text = visible_text(&NodeRef::new(node.node, tree).text());
-    text.chars().filter(|c| !c.is_whitespace()).count()
+    characters(&visible_text(&NodeRef::new(node.node, tree).text()))
 }
 
 /// The text that a page has, in characters that are not white space.

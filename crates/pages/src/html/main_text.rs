@@ -14,6 +14,7 @@ use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 
 use super::boilerplate::{Shown, remove_boilerplate, remove_notices};
+use super::measure::characters;
 use super::tree::tree_of;
 use super::visible::{checked_visible_and_all, checked_visible_text};
 use crate::stop::{Check, Stop, stoppable, whole};
@@ -116,7 +117,7 @@ fn checked(html: &str, wanted: PageText, check: Check<'_>) -> Result<PageRead, S
 
 /// Whether a main text is empty, or a small part of what the page shows.
 fn is_small(text: &str, shown: Shown) -> bool {
-    let characters = text.chars().filter(|c| !c.is_whitespace()).count();
+    let characters = characters(text);
     characters == 0
         || SMALL_OF_UNLINKED * characters < shown.unlinked
         || SMALL_OF_ALL * characters < shown.all

@@ -139,12 +139,14 @@ fn add_to_parent(nodes: &mut [Measured], at: usize) {
     has.media |= within.media;
 }
 
+/// The number of characters that are not white space.
+pub(super) fn characters(text: &str) -> usize {
+    text.chars().filter(|c| !c.is_whitespace()).count()
+}
+
 fn of_node(node: &TreeNode) -> (Kind, usize, Within) {
     match &node.data {
-        NodeData::Text { contents } => {
-            let characters = contents.chars().filter(|c| !c.is_whitespace()).count();
-            (Kind::Text, characters, Within::default())
-        }
+        NodeData::Text { contents } => (Kind::Text, characters(contents), Within::default()),
         NodeData::Element(element) => {
             let name = &*element.name.local;
             let has_target = || element.attrs.iter().any(|attribute| &*attribute.name.local == "href");

@@ -6,7 +6,7 @@
 //! and digits follow (`5G`, `v8.0`, `PM2.5`, and `127.0` of `127.0.0.1`); any other ASCII character is alone;
 //! all else is cut by the hidden Markov model (`markov`).
 //!
-//! Not here: the words that are dropped, and their weights (`features`).
+//! Not here: the words that are dropped, and their weights (`lookalike-text`).
 
 use super::lexicon::{Lexicon, Place};
 use super::markov;
