@@ -23,6 +23,7 @@ pub(super) fn cut(lexicon: &Lexicon, text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
+#[inline]
 fn is_separator(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '，' | '。')
 }
@@ -61,6 +62,7 @@ fn cut_run(run: &str, each: &mut impl FnMut(&str)) {
 }
 
 /// The length of the token or mark at the beginning.
+#[inline]
 fn ascii_length(bytes: &[u8]) -> usize {
     let length =
         |bytes: &[u8], is_part: fn(&u8) -> bool| bytes.iter().take_while(|byte| is_part(byte)).count();

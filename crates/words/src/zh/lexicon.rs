@@ -242,6 +242,7 @@ fn can_be_of_word(c: char) -> bool {
 }
 
 /// The other blocks of Chinese characters.
+#[inline]
 fn is_rare_ideograph(c: char) -> bool {
     matches!(
         c,

@@ -207,6 +207,7 @@ impl Codes {
         self.basic.get(c as usize).copied().unwrap_or_else(|| self.of_other(c))
     }
 
+    #[inline]
     fn of_other(&self, c: char) -> u32 {
         self.other.binary_search_by_key(&c, |&(other, _)| other).map_or(0, |at| self.other[at].1)
     }
