@@ -3,10 +3,12 @@
 //! `cargo run --release -p lookalike-hamming --example race -- 128 100000 1000000 avx2`: a width (64, 128 or
 //! 256), numbers of hashes, and perhaps a form, on one thread. Every contender answers the same queries in
 //! turns, and the least time of the rounds counts; all must find the same number of hashes. Half of the
-//! queries are within k of a stored hash.
+//! queries are within k of a stored hash. With `inserts` it only grows an index and shrinks it, in processor
+//! time.
 //!
 //! *Floor*: as many cache lines as the plan begins runs, at random places of as much memory as the index
-//! takes. That of lookups together reads whole runs, of the length that a query compares on average.
+//! takes. That of lookups together reads whole runs, of the length that a query compares on average. That of
+//! inserts writes as many lines as an insert without growth, each prefetched.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,8 +79,12 @@ impl Racer for U256 {
 }
 
 fn main() {
-    let mut numbers: Vec<usize> = Vec::new();
+    let (mut numbers, mut only_inserts): (Vec<usize>, _) = (Vec::new(), false);
     for argument in std::env::args().skip(1) {
+        if argument == "inserts" {
+            only_inserts = true;
+            continue;
+        }
         if let Some(form) = Form::named(&argument) {
             assert!(form.prefer(), "this processor has no {argument}");
             continue;
@@ -87,12 +93,65 @@ fn main() {
     }
     let (width, counts) = numbers.split_first().expect("a width and numbers of hashes");
     for &count in counts {
-        match width {
-            64 => race::<u64>(count),
-            128 => race::<u128>(count),
-            _ => race::<U256>(count),
+        match (width, only_inserts) {
+            (64, false) => race::<u64>(count),
+            (128, false) => race::<u128>(count),
+            (_, false) => race::<U256>(count),
+            (64, true) => inserts::<u64>(count),
+            (128, true) => inserts::<u128>(count),
+            (_, true) => inserts::<U256>(count),
         }
     }
+}
+
+/// Grows an index one by one to eight tenths, then by a tenth, by another one of many at once, which it
+/// removes and inserts again.
+fn inserts<W: Racer>(count: usize) {
+    let mut even = Even(7);
+    let stored: Vec<W> = (0..count).map(|_| W::made(|| even.next())).collect();
+    let (first, rest) = stored.split_at(count / 10 * 8);
+    let (next, last) = rest.split_at(rest.len() / 2);
+    let index = Index::<W>::new();
+    let (mut longest, mut long) = (Duration::ZERO, 0);
+    let mut insert = |hashes: &[W]| {
+        for few in hashes.chunks(16) {
+            let start = Instant::now();
+            few.iter().for_each(|hash| assert!(index.insert(*hash)));
+            longest = longest.max(start.elapsed());
+            long += usize::from(start.elapsed() > Duration::from_millis(5));
+        }
+    };
+    let rates = [
+        rate(first.len(), || insert(first)),
+        rate(next.len(), || insert(next)),
+        rate(last.len(), || assert_eq!(index.insert_all(last.iter().copied()), last.len())),
+        rate(last.len(), || last.iter().for_each(|hash| assert!(index.remove(*hash)))),
+        rate(last.len(), || last.iter().for_each(|hash| assert!(index.insert(*hash)))),
+    ];
+    let bytes = index.bytes();
+    let lines = W::BLOCKS.len() * (2 + W::FIRST.div_ceil(2) + (W::PLANES - W::FIRST).div_ceil(2));
+    let lines_of_all = bytes / 64 + 1;
+    let (mut memory, mut places) = (vec![[7u64; 8]; lines_of_all], vec![0; lines]);
+    let floor = rate(1 << 20, || {
+        for _ in 0..1 << 20 {
+            places.fill_with(|| (u128::from(even.next()) * lines_of_all as u128 >> 64) as usize);
+            places.iter().for_each(|place| _ = black_box(memory[*place][0]));
+            places.iter().for_each(|place| memory[*place][1] += 1);
+        }
+    });
+    println!(
+        "{} bits, {count}: {:.1} bytes each; M/s: {rates:.3?} (to eight tenths, one more, one of many \
+         at once, removed, again), floor {floor:.3}; longest sixteen {longest:.1?}, {long} above 5 ms",
+        W::WIDTH.bits(),
+        bytes as f64 / count as f64,
+    );
+}
+
+/// Millions a second of processor time.
+fn rate(count: usize, work: impl FnOnce()) -> f64 {
+    let start = processor_time();
+    work();
+    1e3 * count as f64 / (processor_time() - start)
 }
 
 fn race<W: Racer>(count: usize) {

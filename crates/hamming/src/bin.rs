@@ -24,9 +24,13 @@
 //!
 //! *Absent*: which bits select a bin (`bins`), plans and answers (`probe`).
 
+use std::ops::Range;
+
 use super::block::{BLOCK_BITS, Filed, words};
 use super::memory::{Array, Compare, LANES, Pin, Plane, Slots, Tiles, cells, prefetch_from};
 
+/// The most cache lines of a full bin that are prefetched.
+const MOST_PREFETCHED: usize = 128;
 /// The bits of the front in the number of entries.
 const FRONT_BITS: u32 = 32;
 
@@ -70,11 +74,13 @@ impl Ends {
         u64::from(self.front) | u64::from(self.back) << FRONT_BITS
     }
 
+    #[inline(always)]
     pub(super) fn len(self) -> usize {
         self.front as usize + self.back as usize
     }
 
     /// The number of entries at one end.
+    #[inline(always)]
     pub(super) fn at(self, end: End) -> usize {
         match end {
             End::Front => self.front as usize,
@@ -181,23 +187,21 @@ impl<'p, W: Filed> Bin<'p, W> {
         }
     }
 
-    /// Prefetches the place of the next entry at an end.
+    /// Prefetches the place of the next entry at an end, or the whole bin if it is full and will be copied.
     #[inline(always)]
     pub(super) fn prefetch_next(&self, end: End) {
-        let next = self.ends.at(end);
-        let tile = match end {
-            End::Front => next / LANES,
-            End::Back => self.room().saturating_sub(next + 1) / LANES,
-        };
-        if tile < self.tiles.len() {
+        if self.ends.len() >= self.room() {
             let planes = self.tiles.planes();
-            prefetch_lines(&planes[tile * W::FIRST..], W::FIRST.div_ceil(2));
-            prefetch_lines(
-                &planes[self.tiles.len() * W::FIRST + tile * Self::REST..],
-                Self::REST.div_ceil(2),
-            );
-            prefetch_from(self.tiles.mark(tile, 0).0);
+            prefetch_lines(planes, (planes.len() / 2).min(MOST_PREFETCHED));
+            return;
         }
+        let tile = self.next_place(self.ends, end) / LANES;
+        let planes = self.tiles.planes();
+        prefetch_lines(&planes[tile * W::FIRST..], W::FIRST / 2);
+        // They may begin in the middle of a line.
+        prefetch_from(&raw const planes[tile * W::FIRST + W::FIRST - 1]);
+        prefetch_lines(&planes[self.tiles.len() * W::FIRST + tile * Self::REST..], Self::REST.div_ceil(2));
+        prefetch_from(self.tiles.mark(tile, 0).0);
     }
 
     /// Calls `each` with every tile of a span that has entries within `k` bits of the pattern in its planes,
@@ -279,9 +283,23 @@ impl<'p, W: Filed> Bin<'p, W> {
         let (tile, lane) = (place / LANES, place % LANES);
         let word = |plane: usize| self.plane(tile, plane).read(lane);
         let hash = (0..W::PLANES).fold(W::default(), |hash, plane| hash.with_word(word(plane)));
-        let (mark, shift) = self.place_in_marks(lane);
-        let extra = if self.extra() == 0 { 0 } else { self.mark(tile, mark) >> shift & self.extra_mask() };
-        (hash, extra.into())
+        (hash, self.extra_of(place).into())
+    }
+
+    /// The bits of the entry at a place in the marks.
+    #[inline(always)]
+    fn extra_of(&self, place: usize) -> u16 {
+        let (mark, shift) = self.place_in_marks(place % LANES);
+        if self.extra() == 0 { 0 } else { self.mark(place / LANES, mark) >> shift & self.extra_mask() }
+    }
+
+    #[inline(always)]
+    fn set_extra(&self, place: usize, extra: u16) {
+        if self.extra() > 0 {
+            let (tile, (mark, shift)) = (place / LANES, self.place_in_marks(place % LANES));
+            let mask = self.extra_mask() << shift;
+            self.set_mark(tile, mark, self.mark(tile, mark) & !mask | extra << shift & mask);
+        }
     }
 
     /// The number of the entry at a place, if entries are numbered.
@@ -300,6 +318,13 @@ impl<'p, W: Filed> Bin<'p, W> {
         } else {
             &planes[self.tiles.len() * W::FIRST + tile * Self::REST + plane - W::FIRST]
         }
+    }
+
+    /// The first planes of tiles, or the others.
+    fn planes_of(&self, tiles: Range<usize>, rest: bool) -> &'p [Plane] {
+        let (first, others) = self.tiles.planes().split_at(self.tiles.len() * W::FIRST);
+        let (planes, each) = if rest { (others, Self::REST) } else { (first, W::FIRST) };
+        &planes[tiles.start * each..tiles.end * each]
     }
 
     #[inline(always)]
@@ -341,20 +366,12 @@ impl<'p, W: Filed> Bin<'p, W> {
         if self.ends.len() >= self.room() {
             return None;
         }
-        let place = match end {
-            End::Front => self.ends.at(end),
-            End::Back => self.room() - self.ends.at(end) - 1,
-        };
+        let place = self.next_place(self.ends, end);
         let (tile, lane) = (place / LANES, place % LANES);
         for plane in 0..W::PLANES {
             self.plane(tile, plane).write(lane, filed.word(W::PLANES - 1 - plane));
         }
-        if self.extra() > 0 {
-            let (mark, shift) = self.place_in_marks(lane);
-            let mask = self.extra_mask() << shift;
-            let extra = filed.word(W::PLANES) << shift & mask;
-            self.set_mark(tile, mark, self.mark(tile, mark) & !mask | extra);
-        }
+        self.set_extra(place, filed.word(W::PLANES));
         self.set_live(tile, end, |live| live | 1 << lane);
         Some(self.ends.with_one_more(end))
     }
@@ -372,50 +389,89 @@ impl<'p, W: Filed> Bin<'p, W> {
     /// An array with the entries of this bin that are not removed, and room for more.
     pub(super) fn grown(&self, pin: &Pin) -> (Array<W>, Ends) {
         let dead = self.dead();
-        let array = Array::new(with_room(self.ends.len() - dead), self.tiles.marks());
+        let array = Array::new(with_room::<W>(self.ends.len() - dead), self.tiles.marks());
+        let grown = Bin::of_array(&array, self.ends, pin);
         if dead > 0 {
-            let mut ends = Ends::default();
-            self.for_each(|entry, extra, end| {
-                let more = Bin::of_array(&array, ends, pin).insert(entry.with_first(extra), end);
-                ends = more.unwrap_or(ends);
-            });
+            let ends = grown.copy_live(self);
             return (array, ends);
         }
-        let grown = Bin::of_array(&array, self.ends, pin);
         let shift = grown.tiles.len() - self.tiles.len();
-        for tile in 0..self.ends.at(End::Front).div_ceil(LANES) {
-            grown.copy_tile(tile, self, (tile, End::Front));
-        }
-        for tile in (self.room() - self.ends.at(End::Back)) / LANES..self.tiles.len() {
-            grown.copy_tile(tile + shift, self, (tile, End::Back));
-        }
+        let back = (self.room() - self.ends.at(End::Back)) / LANES;
+        grown.copy_tiles(0, self, 0..self.ends.at(End::Front).div_ceil(LANES), End::Front);
+        grown.copy_tiles(shift, self, back..self.tiles.len(), End::Back);
         (array, self.ends)
     }
 
-    /// Copies a tile of another bin for its entries at an end. If it has entries at both ends, it is copied
-    /// for each to another place.
-    fn copy_tile(&self, to: usize, other: &Bin<'_, W>, (from, end): (usize, End)) {
-        (0..W::PLANES).for_each(|plane| self.plane(to, plane).copy(other.plane(from, plane)));
-        (LIVE..self.tiles.marks()).for_each(|mark| self.set_mark(to, mark, other.mark(from, mark)));
-        self.set_live(to, end, |_| other.live(from, end));
+    /// Copies the entries of another bin that are not removed. Returns their numbers.
+    fn copy_live(&self, other: &Bin<'_, W>) -> Ends {
+        // Of free places it copies any entry.
+        let (mut sources, mut ends) = (vec![0; self.room()], Ends::default());
+        for end in [End::Front, End::Back] {
+            other.for_each_place(end, |from| {
+                let to = self.next_place(ends, end);
+                sources[to] = from;
+                ends = ends.with_one_more(end);
+                self.set_extra(to, other.extra_of(from));
+                self.set_live(to / LANES, end, |live| live | 1 << (to % LANES));
+            });
+        }
+        for (tile, sources) in sources.as_chunks::<LANES>().0.iter().enumerate() {
+            for plane in 0..W::PLANES {
+                let from =
+                    |lane: usize| other.plane(sources[lane] / LANES, plane).read(sources[lane] % LANES);
+                self.plane(tile, plane).write_all(from);
+            }
+        }
+        ends
+    }
+
+    /// The place of the next entry at an end of a bin that has so many.
+    #[inline(always)]
+    fn next_place(&self, ends: Ends, end: End) -> usize {
+        match end {
+            End::Front => ends.at(end),
+            End::Back => self.room() - ends.at(end) - 1,
+        }
+    }
+
+    /// Copies tiles of another bin for their entries at an end, `shift` tiles further on. A tile that has
+    /// entries at both ends is copied for each to another place.
+    fn copy_tiles(&self, shift: usize, other: &Bin<'_, W>, tiles: Range<usize>, end: End) {
+        for rest in [false, true] {
+            let to = self.planes_of(tiles.start + shift..tiles.end + shift, rest);
+            Plane::copy_all(to, other.planes_of(tiles.clone(), rest));
+        }
+        for tile in tiles {
+            (LIVE..self.tiles.marks())
+                .for_each(|mark| self.set_mark(tile + shift, mark, other.mark(tile, mark)));
+            self.set_live(tile + shift, end, |_| other.live(tile, end));
+        }
     }
 
     /// Calls `each` with every entry, its bits in the marks, and its end, at each end in the order of their
     /// insertion.
     #[inline(always)]
     pub(super) fn for_each(&self, mut each: impl FnMut(W, u32, End)) {
-        let mut read = |place: usize, end: End| {
-            let (entry, extra) = self.entry(place);
-            each(entry, extra, end);
-        };
-        for tile in 0..self.tiles.len() {
-            let live = self.live(tile, End::Front);
-            cells(live.into()).for_each(|lane| read(tile * LANES + lane, End::Front));
+        for end in [End::Front, End::Back] {
+            self.for_each_place(end, |place| {
+                let (entry, extra) = self.entry(place);
+                each(entry, extra, end);
+            });
         }
-        for tile in (0..self.tiles.len()).rev() {
-            // The first entry at the back is in the last lane.
-            let live = self.live(tile, End::Back).reverse_bits();
-            cells(live.into()).for_each(|lane| read(tile * LANES + LANES - 1 - lane, End::Back));
+    }
+
+    /// Calls `each` with the places of the entries at an end, in the order of their insertion.
+    #[inline(always)]
+    fn for_each_place(&self, end: End, mut each: impl FnMut(usize)) {
+        let tiles = self.tiles.len();
+        for tile in 0..tiles {
+            if end == End::Front {
+                cells(self.live(tile, end).into()).for_each(|lane| each(tile * LANES + lane));
+            } else {
+                // The first entry at the back is in the last lane of the last tile.
+                let (last, live) = (tiles - tile, self.live(tiles - tile - 1, end).reverse_bits());
+                cells(live.into()).for_each(|lane| each(last * LANES - 1 - lane));
+            }
         }
     }
 
@@ -446,8 +502,8 @@ impl<'p, W: Filed> Bin<'p, W> {
 }
 
 /// The number of tiles for this many entries and some more.
-pub(super) fn with_room(entries: usize) -> usize {
-    (entries + entries / 32 + 1).div_ceil(LANES)
+pub(super) fn with_room<W: Filed>(entries: usize) -> usize {
+    (entries + entries / W::PER_SPARE + 1).div_ceil(LANES)
 }
 
 #[inline(always)]

@@ -30,17 +30,24 @@ impl<W: Filed> Tables<W> {
         self.find(hash, pin).is_some()
     }
 
-    /// The number of the row of a hash, as [`Bins::find`] gives it.
-    fn find(&self, hash: W, pin: &Pin) -> Option<u32> {
+    /// The table in which a hash is compared with few others.
+    fn quick(&self, hash: W, pin: &Pin) -> &Bins<W> {
         const FEW: usize = 1 << 10;
         let quick = self.all.iter().find(|table| table.compared(hash, pin) <= FEW);
         let quick = quick.or_else(|| self.all.iter().min_by_key(|table| table.compared(hash, pin)));
-        quick?.find(hash, &self.rows, pin)
+        quick.expect("a hash has a block")
+    }
+
+    /// The number of the row of a hash, as [`Bins::find`] gives it.
+    fn find(&self, hash: W, pin: &Pin) -> Option<u32> {
+        self.quick(hash, pin).find(hash, &self.rows, pin)
     }
 
     /// Removes a hash from every table, in ascending order. Returns whether it was there. Only one writer may
     /// call this at a time.
     pub(super) fn remove(&self, hash: W, pin: &Pin) -> bool {
+        self.all.iter().for_each(|table| table.prefetch_bin(hash, pin));
+        self.all.iter().for_each(|table| table.prefetch_search(hash, pin));
         let Some(number) = self.find(hash, pin) else { return false };
         self.all.iter().for_each(|table| table.remove(hash, number, pin));
         if W::NUMBERED {
@@ -59,12 +66,19 @@ impl<W: Filed> Tables<W> {
     /// call this at a time.
     pub(super) fn insert(&self, hash: W, pin: &Pin) -> bool {
         self.all.iter().for_each(|table| table.prefetch_bin(hash, pin));
+        self.prefetch(hash, pin);
         let is_new = !self.contains(hash, pin);
         if is_new {
-            self.all.iter().for_each(|table| table.prefetch(hash, pin));
             self.add(hash, pin);
         }
         is_new
+    }
+
+    /// Prefetches what an insertion reads and writes, from slots that are prefetched: so it waits twice for
+    /// memory, however many tables there are.
+    fn prefetch(&self, hash: W, pin: &Pin) {
+        self.quick(hash, pin).prefetch_search(hash, pin);
+        self.all.iter().for_each(|table| table.prefetch(hash, pin));
     }
 
     /// As [`Tables::insert`] for each hash of the list, in which only the new ones are left. Memory is
@@ -81,8 +95,7 @@ impl<W: Filed> Tables<W> {
                 self.all.iter().for_each(|table| table.prefetch_bin(*next, pin));
             }
             if let Some(next) = hashes.get(at + AHEAD[1]) {
-                self.all[0].prefetch_search(*next, pin);
-                self.all.iter().for_each(|table| table.prefetch(*next, pin));
+                self.prefetch(*next, pin);
             }
             let hash = hashes[at];
             if !self.contains(hash, pin) {

@@ -60,9 +60,20 @@ impl Plane {
         self.0[at / PER_WORD].store(word, Ordering::Release);
     }
 
-    /// Copies all cells of another plane. Only one thread may write.
-    pub(crate) fn copy(&self, from: &Plane) {
-        (0..self.0.len()).for_each(|at| self.set_word(at, from.word(at)));
+    /// Writes all cells (relaxed), each with the value for its number. Only one thread may write.
+    #[inline(always)]
+    pub(crate) fn write_all(&self, value: impl Fn(usize) -> u16) {
+        for word in 0..self.0.len() {
+            let cells = (0..PER_WORD).map(|cell| u64::from(value(word * PER_WORD + cell)) << (cell * CELL));
+            self.set_word(word, cells.fold(0, |word, cell| word | cell));
+        }
+    }
+
+    /// Copies all cells of other planes to as many. Only one thread may write.
+    pub(crate) fn copy_all(to: &[Plane], from: &[Plane]) {
+        for (to, from) in to.iter().zip(from) {
+            (0..to.0.len()).for_each(|at| to.set_word(at, from.word(at)));
+        }
     }
 
     #[inline(always)]
