@@ -134,7 +134,7 @@ fn inserts<W: Racer>(count: usize) {
     let (mut memory, mut places) = (vec![[7u64; 8]; lines_of_all], vec![0; lines]);
     let floor = rate(1 << 20, || {
         for _ in 0..1 << 20 {
-            places.fill_with(|| (u128::from(even.next()) * lines_of_all as u128 >> 64) as usize);
+            places.fill_with(|| ((u128::from(even.next()) * lines_of_all as u128) >> 64) as usize);
             places.iter().for_each(|place| _ = black_box(memory[*place][0]));
             places.iter().for_each(|place| memory[*place][1] += 1);
         }
