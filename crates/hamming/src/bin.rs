@@ -389,7 +389,7 @@ impl<'p, W: Filed> Bin<'p, W> {
     /// An array with the entries of this bin that are not removed, and room for more.
     pub(super) fn grown(&self, pin: &Pin) -> (Array<W>, Ends) {
         let dead = self.dead();
-        let array = Array::new(with_room::<W>(self.ends.len() - dead), self.tiles.marks());
+        let array = Array::new(with_room(self.ends.len() - dead), self.tiles.marks());
         let grown = Bin::of_array(&array, self.ends, pin);
         if dead > 0 {
             let ends = grown.copy_live(self);
@@ -502,8 +502,8 @@ impl<'p, W: Filed> Bin<'p, W> {
 }
 
 /// The number of tiles for this many entries and some more.
-pub(super) fn with_room<W: Filed>(entries: usize) -> usize {
-    (entries + entries / W::PER_SPARE + 1).div_ceil(LANES)
+pub(super) fn with_room(entries: usize) -> usize {
+    (entries + entries / 32 + 1).div_ceil(LANES)
 }
 
 #[inline(always)]

@@ -173,7 +173,7 @@ impl<W: Filed> Rack<W> {
 
 /// An empty array for so many entries of a bin, and some more.
 pub(super) fn empty<W: Filed>(entries: usize, depth: u32) -> Array<W> {
-    Array::new(if entries == 0 { 0 } else { with_room::<W>(entries) }, marks(depth))
+    Array::new(if entries == 0 { 0 } else { with_room(entries) }, marks(depth))
 }
 
 /// Inserts an entry, with its block in front of it, into an array that is in no slot.

@@ -26,9 +26,6 @@ pub trait Filed: Word + Default {
     const WHOLE_FROM: u32;
     /// The mean number of hashes of a value of a block from which on another bit is distinguished.
     const LIMIT: usize;
-    /// The entries of a bin for each free one that it gets when it is copied, besides half a tile. Few free
-    /// ones cost copies, many cost memory, which hashes of 64 bits have to spare.
-    const PER_SPARE: usize;
 
     /// The 32 bits below bit `top`, downwards; after bit 0 they continue at the highest bit.
     fn below(self, top: u32) -> u32;
@@ -60,7 +57,7 @@ pub trait Filed: Word + Default {
 macro_rules! filed {
     (
         $word:ty, $blocks:expr, $planes:expr, $compared:expr, $first:expr, $whole_from:expr, $limit:expr,
-        $spare:expr, $below:expr, $low:expr, $filed:expr
+        $below:expr, $low:expr, $filed:expr
     ) => {
         impl Filed for $word {
             const BLOCKS: &'static [Block] = &$blocks;
@@ -69,7 +66,6 @@ macro_rules! filed {
             const FIRST: usize = $first;
             const WHOLE_FROM: u32 = $whole_from;
             const LIMIT: usize = $limit;
-            const PER_SPARE: usize = $spare;
 
             #[inline]
             fn below(self, top: u32) -> u32 {
@@ -121,7 +117,6 @@ filed!(
     3,
     0,
     40,
-    16,
     |hash: u64, top| (hash.rotate_right(top) >> 32) as u32,
     |hash| hash,
     |turned, _| turned
@@ -134,7 +129,6 @@ filed!(
     4,
     24,
     96,
-    32,
     |hash: u128, top| (hash.rotate_right(top) >> 96) as u32,
     |hash| hash,
     |turned, _| turned
@@ -147,7 +141,6 @@ filed!(
     6,
     u32::MAX,
     96,
-    32,
     |hash: U256, top| (hash.window(top) >> 32) as u32,
     |hash: U256| hash.low(),
     |turned: U256, number| turned >> 144 << 32 | U256::from(u128::from(number))
