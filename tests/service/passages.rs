@@ -279,6 +279,11 @@ async fn what_unlike_documents_have_is_boilerplate() {
     }
 }
 
+/// A page of a site.
+fn page_of(id: &str, text: &str, site: u64) -> Value {
+    json!({"id": id, "text": text, "metadata": {"page": {"site": site}}})
+}
+
 /// An article that is half of its pages, on many sites, and the menu of one site.
 #[tokio::test]
 async fn boilerplate_is_counted_by_the_source_that_a_field_names() {
@@ -290,9 +295,7 @@ async fn boilerplate_is_counted_by_the_source_that_a_field_names() {
         let settings =
             json!({"passages": true, "source_field": "page.site", "keep_text": keeps_text, "k": 0});
         create(&server, &name, settings).await;
-        let line = |id: String, site: u64, text: String| {
-            format!("{}\n", json!({"id": id, "text": text, "metadata": {"page": {"site": site}}}))
-        };
+        let line = |id: String, site: u64, text: String| format!("{}\n", page_of(&id, &text, site));
         let lines = (10..20).flat_map(|n| {
             [
                 line(format!("s{n}"), n, format!("{shared}{}", article(n, 20))),
@@ -318,11 +321,17 @@ async fn boilerplate_is_counted_by_the_source_that_a_field_names() {
         let answer = server.json(&format!("{similar}?id=m10")).await;
         assert!(found(&answer).is_empty(), "{answer}");
         // A new page of another site has the article, and of the same site only the menu.
-        let skip = format!("/collections/{name}/documents?on_duplicate=skip&min_containment=0.4");
+        // A new page of another site has the article, and of the same site only the menu, of which one more
+        // site has a copy. A dry run foresees it.
+        let rule = "on_duplicate=skip&min_containment=0.4";
+        let copy = page_of("v", &format!("{menu}{}", article(300, 20)), 500);
+        server.post(&format!("/collections/{name}/documents"), copy).await;
         for (id, of, site, outcome) in [("t", &shared, 77, "contained_in"), ("u", &menu, 1, "created")] {
-            let text = format!("{of}{}", article(200 + site, 20));
-            let page = json!({"id": id, "text": text, "metadata": {"page": {"site": site}}});
-            let (_, answer) = server.post(&skip, page).await;
+            let page = page_of(id, &format!("{of}{}", article(200 + site, 20)), site);
+            let preview = format!("/collections/{name}/preview/documents?{rule}");
+            let (_, foreseen) = server.post(&preview, json!([page])).await;
+            assert_eq!(foreseen["new"], u64::from(outcome == "created"), "{id} {foreseen}");
+            let (_, answer) = server.post(&format!("/collections/{name}/documents?{rule}"), page).await;
             assert_eq!(answer["outcome"], outcome, "{id} {answer}");
         }
         let about = server.put(&format!("/collections/{name}"), json!({"source_field": null})).await.1;

@@ -102,7 +102,7 @@ async fn a_restore_checks_the_limits_of_inserts() {
             ["after \"good\"", "limits.document_bytes"],
         ),
     ];
-    let other: [Case; 9] = [
+    let other: [Case; 10] = [
         (
             |_| (),
             |row| row.metadata = Some("{\"a\":1,\"a\":2}".into()),
@@ -136,6 +136,13 @@ async fn a_restore_checks_the_limits_of_inserts() {
         (|of| of.grams = Some(rule(0)), |_| (), 422, "invalid_backup", ["boilerplate is 0", "manifest"]),
         (|of| of.sketch_bytes = Some(2), |_| (), 422, "invalid_backup", ["sketch_bytes is 2", "manifest"]),
         (|of| of.expires_in = Some(0), |_| (), 422, "invalid_backup", ["expires_in is 0", "manifest"]),
+        (
+            |of| of.source_field = Some(String::new()),
+            |_| (),
+            422,
+            "invalid_backup",
+            ["source_field has 0 bytes", "manifest"],
+        ),
     ];
     for (at, (settings, change, status, code, expected)) in large.iter().chain(&other).enumerate() {
         let (found, problem) = restore(&server, "copy", backup(settings, &with(*change))).await;

@@ -19,6 +19,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::filter::member;
 use lookalike_hash::{Gram, GramRule};
+use lookalike_store::{CollectionSettings, Row};
 use lookalike_text::fingerprint::Containment;
 
 /// The number of documents, unlike each other, that make a gram boilerplate, unless a collection sets it.
@@ -35,17 +36,38 @@ const BESIDE: usize = 64;
 /// nothing.
 const GROUPS: usize = 16;
 
+/// Bytes of metadata that are parsed in the time in which a gram is looked up.
+const BYTES_PER_GRAM: usize = 16;
+/// Approximate bytes of the groups of a gram.
+const GROUPS_BYTES: usize = 96;
+
 /// The grams of a text, and the number of its characters if it is known.
 pub(super) type Of<'a> = (&'a [Gram], Option<u32>);
 
 /// What names the source of a document in its metadata, as a hash. All documents without one have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Source(u64);
+pub(super) struct Source(u64);
 
-impl Source {
-    /// That of a document with this metadata, by a field of it.
-    pub fn of(metadata: Option<&str>, field: Option<&str>) -> Source {
-        let (Some(metadata), Some(field)) = (metadata, field) else { return Source::default() };
+/// How documents name their sources, and the source of a query.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The field of the metadata, if the collection has one.
+    field: Option<String>,
+    /// The source of the document that the query is about, if it is about one.
+    own: Option<Source>,
+}
+
+impl Sources {
+    /// Those of a collection, for a query about this document, if it is about one.
+    pub fn new(settings: &CollectionSettings, document: Option<&Row>) -> Sources {
+        let mut sources = Sources { field: settings.source_field.clone(), own: None };
+        sources.own = document.map(|row| sources.of(row.metadata.as_deref()));
+        sources
+    }
+
+    /// The source of a document with this metadata.
+    pub(super) fn of(&self, metadata: Option<&str>) -> Source {
+        let (Some(metadata), Some(field)) = (metadata, &self.field) else { return Source::default() };
         let metadata: Value = serde_json::from_str(metadata).unwrap_or_default();
         match member(&metadata, field) {
             Some(Value::String(name)) => Source(xxh3_64(name.as_bytes())),
@@ -55,31 +77,37 @@ impl Source {
             _ => Source::default(),
         }
     }
+
+    /// About how many grams are read in the time in which the source of a document with this metadata is.
+    pub(super) fn work(&self, metadata: Option<&str>) -> usize {
+        if self.field.is_some() { metadata.map_or(0, str::len) / BYTES_PER_GRAM } else { 0 }
+    }
 }
 
 /// The grams of a query that are boilerplate, each of some sources.
 #[derive(Clone, Debug, Default)]
 pub struct Boilerplate {
-    /// The source of the query, if it has one.
-    own: Option<Source>,
-    sources: HashMap<u64, Vec<Source>, RandomState>,
+    sources: Sources,
+    grams: HashSet<u64, RandomState>,
+    of: HashSet<(u64, Source), RandomState>,
 }
 
 impl Boilerplate {
     /// Whether a gram is boilerplate of any source.
     pub fn has(&self, gram: u64) -> bool {
-        self.sources.contains_key(&gram)
+        self.grams.contains(&gram)
+    }
+
+    /// Which grams do not count in the pair of the query and a document with this metadata.
+    pub fn left_out(&self, metadata: Option<&str>) -> impl Fn(&Gram) -> bool {
+        let source = self.sources.of(metadata);
+        move |gram| self.is_left_out(gram.hash, source)
     }
 
     /// Whether a gram does not count in the pair of the query and a document of this source.
-    pub fn is_left_out(&self, gram: u64, of: Source) -> bool {
-        let is_own = |source: &Source| *source == of || Some(*source) == self.own;
-        self.sources.get(&gram).is_some_and(|sources| sources.iter().any(is_own))
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.sources.is_empty()
+    pub(super) fn is_left_out(&self, gram: u64, of: Source) -> bool {
+        let is_of = |source| self.of.contains(&(gram, source));
+        is_of(of) || self.sources.own.is_some_and(is_of)
     }
 }
 
@@ -100,9 +128,8 @@ pub(super) struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// `source` is that of the query, if it has one; `is_judged` if the letters of kept texts decide
-    /// afterwards.
-    pub(super) fn new(own: Of<'_>, source: Option<Source>, rule: GramRule, is_judged: bool) -> Compared<'_> {
+    /// `is_judged` if the letters of kept texts decide afterwards.
+    pub(super) fn new(own: Of<'_>, sources: Sources, rule: GramRule, is_judged: bool) -> Compared<'_> {
         Compared {
             own,
             rule,
@@ -111,7 +138,7 @@ impl Compared<'_> {
             groups: HashMap::default(),
             beside: HashMap::default(),
             sizes: Vec::new(),
-            boilerplate: Boilerplate { own: source, ..Boilerplate::default() },
+            boilerplate: Boilerplate { sources, ..Boilerplate::default() },
         }
     }
 
@@ -133,7 +160,8 @@ impl Compared<'_> {
             if groups.len() < most && !groups.contains(&group) {
                 groups.push(group);
                 if groups.len() == most {
-                    self.boilerplate.sources.entry(gram).or_default().push(source);
+                    self.boilerplate.grams.insert(gram);
+                    self.boilerplate.of.insert((gram, source));
                 }
             }
         }
@@ -161,12 +189,17 @@ impl Compared<'_> {
         group
     }
 
+    /// About how many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        (self.groups.len() + self.beside.len()) * GROUPS_BYTES
+    }
+
     /// How much of the query and of a document of this source is in the other one, after all documents were
     /// added; and whether so many grams are shared that they are a passage.
     pub(super) fn with(&self, of: Of<'_>, source: Source) -> (Containment, bool) {
         let (own, grams) = (self.own.0, of.0);
         let whole = Containment::of_grams(own, grams, |_| false);
-        let is_whole = self.boilerplate.is_empty() || share_by_place(self.own, of, &whole) >= self.most;
+        let is_whole = self.boilerplate.grams.is_empty() || share_by_place(self.own, of, &whole) >= self.most;
         let is_left_out = |hash: u64| !is_whole && self.boilerplate.is_left_out(hash, source);
         let counts = |gram: &&Gram| self.grams.contains(&gram.hash) && !is_left_out(gram.hash);
         let count = grams.iter().filter(counts).count();
@@ -226,7 +259,8 @@ mod tests {
     /// The same of documents with sources.
     fn of_sources(own: &[Gram], source: Option<u64>, documents: &[(&[Gram], u64)]) -> Vec<u32> {
         let rule = GramRule { is_exact: false, boilerplate: 5 };
-        let mut compared = Compared::new((own, None), source.map(Source), rule, false);
+        let sources = Sources { field: None, own: source.map(Source) };
+        let mut compared = Compared::new((own, None), sources, rule, false);
         documents.iter().for_each(|(grams, source)| compared.add(grams, Source(*source)));
         let share = |(grams, source): &(&[Gram], u64)| {
             let (shared, is_enough) = compared.with((grams, None), Source(*source));
@@ -279,13 +313,14 @@ mod tests {
 
     #[test]
     fn a_source_is_what_a_field_says() {
-        let of = |metadata| Source::of(Some(metadata), Some("page.site"));
+        let by = |field: &str| Sources { field: Some(field.to_owned()), own: None };
+        let of = |metadata| by("page.site").of(Some(metadata));
         let none = Source::default();
         assert_eq!(of(r#"{"page": {"site": "a"}}"#), of(r#"{"page.site": "a", "n": 1}"#));
         assert_ne!(of(r#"{"page.site": "a"}"#), of(r#"{"page.site": "b"}"#));
         assert_ne!(of(r#"{"page.site": 7}"#), none);
         assert_eq!((of(r#"{"page.site": null}"#), of(r#"{"page.site": ["a"]}"#)), (none, none));
-        assert_eq!((Source::of(None, Some("a")), Source::of(Some(r#"{"a": 1}"#), None)), (none, none));
+        assert_eq!((by("a").of(None), Sources::default().of(Some(r#"{"a": 1}"#))), (none, none));
     }
 
     #[test]

@@ -83,7 +83,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use boilerplate::BOILERPLATE;
-pub use boilerplate::{Boilerplate, Source};
+pub use boilerplate::{Boilerplate, Sources};
 use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts, SettingsChange};
 use checkpoint::{Checkpointer, Request, describe};

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use foldhash::fast::RandomState;
 
-use super::boilerplate::{Compared, MOST, Source, is_most};
+use super::boilerplate::{Compared, MOST, Sources, is_most};
 use super::marks::{LeftOut, Marks};
 use super::near_duplicates::DUPLICATES_NAMED;
 use super::planning::Plan;
@@ -111,7 +111,7 @@ impl Engine {
         let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
         let candidates = sharing.into_candidates(rule, left_out.as_ref());
         let own = (&query.grams[..], query.characters);
-        let mut compared = Compared::new(own, query.source, rule, settings.keep_text);
+        let mut compared = Compared::new(own, query.sources.clone(), rule, settings.keep_text);
         let (mut rows, mut bytes) = (Vec::new(), 0);
         for (at, id) in candidates.into_iter().enumerate() {
             if at % CHECK == 0 {
@@ -119,15 +119,16 @@ impl Engine {
             }
             let row = view.row_head(collection.id, &id)?.filter(|row| !row.has_lapsed(now_ms));
             let Some(row) = row else { continue };
-            let source = Source::of(row.metadata.as_deref(), settings.source_field.as_deref());
+            let source = query.sources.of(row.metadata.as_deref());
             compared.add(&row.grams, source);
             bytes += ROW_BYTES;
             if query.filter.as_ref().is_none_or(|filter| !filter.excludes(&id) && filter.admits(&row)) {
                 bytes += size_of_val(&row.grams[..]) + row.metadata.as_ref().map_or(0, String::len);
                 rows.push((id, row, source));
             }
-            reserved.grow_to(bytes)?;
+            reserved.grow_to(bytes + compared.bytes())?;
         }
+        bytes += compared.bytes();
         let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
         let (mut matches, mut marked) = (Vec::new(), Vec::new());
         for (at, (id, row, source)) in rows.into_iter().enumerate() {
@@ -213,8 +214,6 @@ impl Plan<'_> {
     ) -> Result<Vec<Match>, StoreError> {
         let settings = collection.settings();
         let Some(rule) = settings.grams else { return Ok(Vec::new()) };
-        let source_of =
-            |metadata: &Option<String>| Source::of(metadata.as_deref(), settings.source_field.as_deref());
         let grams: &[Gram] = &document.row.grams;
         let mut sharing = Sharing::default();
         for gram in grams.iter().step_by(grams.len().div_ceil(LOOKED_UP).max(1)) {
@@ -224,17 +223,19 @@ impl Plan<'_> {
         let left_out = self.left_out(collection, document)?;
         let left_out = left_out.as_ref();
         let own = document.row.text.as_deref();
-        let source = source_of(&document.row.metadata);
-        let mut compared = Compared::new((grams, document.row.characters), Some(source), rule, own.is_some());
+        let sources = Sources::new(&settings, Some(&document.row));
+        let mut compared =
+            Compared::new((grams, document.row.characters), sources.clone(), rule, own.is_some());
         let (mut rows, mut read) = (Vec::new(), 0);
         // A document is not a duplicate of its own previous version.
         for id in sharing.into_candidates(rule, left_out).into_iter().filter(|id| *id != document.id) {
             let Some(row) = self.live_row(collection, &id)? else { continue };
-            read += row.grams.len();
+            let metadata = row.metadata.as_deref();
+            read += row.grams.len() + sources.work(metadata);
             if read > GRAMS_READ && !rows.is_empty() {
                 break;
             }
-            let source = source_of(&row.metadata);
+            let source = sources.of(metadata);
             compared.add(&row.grams, source);
             if !left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
                 rows.push((id, row, source));
@@ -265,8 +266,8 @@ impl Plan<'_> {
                     (shared, is_exact) = (exact, true);
                 }
             }
-            let may_be_boilerplate =
-                own.is_some() && !compared.boilerplate().is_empty() && shared.a_in_b < MOST;
+            let is_left_out = |gram: &Gram| compared.boilerplate().is_left_out(gram.hash, source);
+            let may_be_boilerplate = own.is_some() && shared.a_in_b < MOST && grams.iter().any(is_left_out);
             if shared.a_in_b >= least && (is_exact || is_enough && !may_be_boilerplate) {
                 matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
             }

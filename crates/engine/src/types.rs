@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
-use super::boilerplate::{Boilerplate, Source};
+use super::boilerplate::{Boilerplate, Sources};
 use super::cluster_queries::Placement;
 use super::condition::{Condition, Version};
 use super::error::EngineError;
@@ -268,8 +268,8 @@ pub struct PassageQuery {
     pub grams: Vec<Gram>,
     /// The number of its characters, if it is known.
     pub characters: Option<u32>,
-    /// Its source, if it has one.
-    pub source: Option<Source>,
+    /// Its source, and how documents name theirs.
+    pub sources: Sources,
     /// The minimum share of the text that is in the document, or of the document that is in the text, 0 to 1.
     pub containment: f64,
     /// Whether only documents that contain this share of the text match, those that contain most first.
@@ -294,7 +294,7 @@ impl PassageQuery {
 pub struct PassageAnswer {
     /// The matches in the order of [`super::rank`].
     pub matches: Vec<Match>,
-    /// The grams of the text that are boilerplate: documents that are otherwise unlike have them.
+    /// The grams of the text that are boilerplate: documents of a source that are otherwise unlike have them.
     pub boilerplate: Boilerplate,
     /// Documents that would be matches without marks.
     pub marked: Vec<Match>,

@@ -14,7 +14,7 @@ use super::lookup::Found;
 use super::{Service, ServiceError};
 use lookalike_engine::{
     Boilerplate, Collection, CollectionSettings, Document, Engine, EngineError, Filter, Judge, Match,
-    PassageQuery, Row, Source, by_letters, ranges, rank,
+    PassageQuery, Sources, by_letters, ranges, rank,
 };
 use lookalike_hash::{DocumentId, Gram, GramRule};
 use lookalike_run::pool::{Cancel, Patience};
@@ -49,20 +49,20 @@ pub struct Passages {
 struct Subject {
     grams: Vec<Gram>,
     characters: Option<u32>,
-    source: Option<Source>,
+    sources: Sources,
     text: Option<String>,
 }
 
 impl Subject {
     /// A text for a collection with these settings. Where texts are kept, whose letters decide, a text that
     /// is too short for exact passages may find some by chance.
-    fn of(text: String, rule: GramRule, keeps_text: bool) -> Subject {
+    fn of(text: String, rule: GramRule, settings: &CollectionSettings) -> Subject {
         let mut grams = grams_of(&text, rule);
-        if grams.is_empty() && rule.is_exact && keeps_text {
+        if grams.is_empty() && rule.is_exact && settings.keep_text {
             grams = all_grams(&text);
         }
         let characters = u32::try_from(text.chars().count()).ok();
-        Subject { grams, characters, source: None, text: Some(text) }
+        Subject { grams, characters, sources: Sources::new(settings, None), text: Some(text) }
     }
 }
 
@@ -86,8 +86,11 @@ impl Service {
                 let row = self.document_in(collection, id).await?.row;
                 filter.get_or_insert_default().exclude(id.clone());
                 document = Some(id.clone());
-                let source = Some(source_of(&row, &settings));
-                (None, Some(Subject { grams: row.grams, characters: row.characters, source, text: row.text }))
+                let sources = Sources::new(&settings, Some(&row));
+                (
+                    None,
+                    Some(Subject { grams: row.grams, characters: row.characters, sources, text: row.text }),
+                )
             }
         };
         let limit = ask.matches(self.limits());
@@ -97,7 +100,7 @@ impl Service {
             let subject = match (text, stored) {
                 (Some(text), _) => {
                     reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
-                    Subject::of(text, rule, settings.keep_text)
+                    Subject::of(text, rule, &settings)
                 }
                 (None, Some(mut stored)) => {
                     let text = stored.text.as_deref().filter(|_| stored.grams.is_empty() && rule.is_exact);
@@ -106,13 +109,13 @@ impl Service {
                 }
                 (None, None) => return Ok::<_, ServiceError>(None),
             };
-            let Subject { grams, characters, source, text } = subject;
+            let Subject { grams, characters, sources, text } = subject;
             let query = PassageQuery {
                 hash,
                 signature,
                 grams,
                 characters,
-                source,
+                sources,
                 containment,
                 is_part: false,
                 limit,
@@ -163,7 +166,7 @@ fn compared(
     let grams = query.grams.len();
     if let Some(text) = text {
         let is_part = query.is_part;
-        let judge = judge(text, PassageQuery { containment, ..query }, answer.boilerplate, settings);
+        let judge = judge(text, PassageQuery { containment, ..query }, answer.boilerplate);
         let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
         answer.matches.append(&mut answer.marked);
         engine.judge(collection, &mut answer.matches, judge, cancel)?;
@@ -187,7 +190,7 @@ pub(super) fn containing(
 ) -> Result<Option<Match>, ServiceError> {
     let query = PassageQuery {
         hash: row.hash,
-        source: Some(source_of(&row, &collection.settings())),
+        sources: Sources::new(&collection.settings(), Some(&row)),
         signature: row.sketch.filter(|_| collection.signatures().is_some()).map(Arc::from),
         grams: row.grams,
         characters: row.characters,
@@ -225,26 +228,15 @@ pub(super) fn check_containment(keeps_passages: bool, least: f64) -> Result<(), 
     Err(ServiceError::invalid("min_containment", detail))
 }
 
-/// The source of a stored document.
-fn source_of(row: &Row, settings: &CollectionSettings) -> Source {
-    Source::of(row.metadata.as_deref(), settings.source_field.as_deref())
-}
-
 /// Compares the text of a query with those of matches that have one.
-fn judge(
-    own: String,
-    query: PassageQuery,
-    boilerplate: Boilerplate,
-    settings: Arc<CollectionSettings>,
-) -> Judge {
+fn judge(own: String, query: PassageQuery, boilerplate: Boilerplate) -> Judge {
     Box::new(move |near, row, cancel| {
         let reaches = |shared: &Containment| query.share(shared) >= query.containment;
         // The estimate decides about one without a text.
         let Some(text) = row.text.as_deref() else { return Ok(near.shared.as_deref().is_some_and(reaches)) };
         let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
         let texts = ((&own[..], &query.grams[..]), (text, &row.grams[..]));
-        let source = source_of(&row, &settings);
-        let is_left_out = |gram: &Gram| boilerplate.is_left_out(gram.hash, source);
+        let is_left_out = boilerplate.left_out(row.metadata.as_deref());
         let check = || cancel.check().map_err(EngineError::from);
         let shared = by_letters(texts.0, texts.1, is_left_out, check)?;
         let is_match = reaches(&shared);

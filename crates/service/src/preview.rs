@@ -81,9 +81,10 @@ impl Service {
                 all.push(match prepared {
                     Ok(prepared) => {
                         let (mut document, is_named, is_little) = prepared.into_parts();
-                        (document.row.metadata, document.row.thumbnail) = (None, None);
+                        document.row.thumbnail = None;
                         if rule.containment.is_none() {
                             (document.row.text, document.row.grams) = (None, Vec::new());
+                            document.row.metadata = None;
                         }
                         let id = &document.id;
                         let is_known = seen.ids.contains(id)

@@ -45,9 +45,10 @@ pub struct CollectionIn {
     /// boilerplate, 1 to 1,000. Default: 5.
     boilerplate_documents: Option<u32>,
     /// With `passages`: the field of the metadata that names the source of a document, such as its site; `a.b`
-    /// is the field `b` of the object `a`. Boilerplate is then counted by sources: what many sites have is
-    /// none, and what the pages of one site have does not count in comparisons with them. `null` for one
-    /// source of all, the default.
+    /// is the field `b` of the object `a`; 1 to 256 bytes. Boilerplate is then counted by sources: what
+    /// `boilerplate_documents` unlike ones of a source have does not count in pairs with a document of it. A
+    /// text in a query has no source. Documents in which the field is no string, number or boolean are
+    /// one source. `null` for one source of all, the default.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>, example = "site")]
     #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
