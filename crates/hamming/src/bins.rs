@@ -9,9 +9,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::bin::{Bin, End, Ends, marks, with_room};
+use super::bin::{Bin, marks, with_room};
 use super::block::{BLOCK_BITS, Block, Filed, first_of, row_of};
 use super::deeper::Next;
+use super::ends::{End, Ends};
 use super::memory::{Array, Compare, Pin, Replaceable, Slots, Work, pin, with_best};
 use super::rows::Rows;
 

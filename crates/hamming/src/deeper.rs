@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::bin::{Bin, End, Ends};
+use super::bin::Bin;
 use super::bins::{Find, Place, Rack, add, empty};
 use super::block::Filed;
+use super::ends::{End, Ends};
 use super::memory::{Array, Pin};
 
 /// The bins of the rack in use that a step copies.

@@ -44,6 +44,7 @@ mod block;
 mod bulk;
 mod costs;
 mod deeper;
+mod ends;
 mod erased;
 mod many;
 mod memory;

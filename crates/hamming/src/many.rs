@@ -11,9 +11,10 @@
 //! *Absent*: the choice of the plan and the size of a group (`sharded`); queries that read a hot bin, which
 //! are answered alone.
 
-use super::bin::{Bin, End, Span};
+use super::bin::{Bin, Span};
 use super::bins::{Bins, RACKS, Rack};
 use super::block::{Filed, words};
+use super::ends::End;
 use super::memory::{Compare, Form, LANES, Pin, Work, cells, pin, with_form};
 use super::plan::{Plan, ball};
 use super::probe::{SCANNED, Spot, for_each_bin, hot, probe_all, verified};

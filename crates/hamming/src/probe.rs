@@ -11,9 +11,10 @@
 
 use arrayvec::ArrayVec;
 
-use super::bin::{Bin, End, Span};
+use super::bin::{Bin, Span};
 use super::bins::{Bins, RACK_BITS, RACKS, Rack};
 use super::block::{BLOCK_BITS, Block, Filed, words};
+use super::ends::End;
 use super::memory::{Compare, Form, LANES, Pin, Work, cells, with_form};
 use super::plan::{MAX_BLOCKS, Plan};
 use super::rows::Rows;

@@ -152,8 +152,8 @@ struct PassagesOut {
     grams: usize,
     /// The parts of the text that `boilerplate_documents` have which are otherwise unlike each other: the
     /// first character, and the one after the last. They count for a document only if, with them, seven
-    /// tenths of one of both texts are shared. With `source_field` they are those of any source, and count for
-    /// documents of others.
+    /// tenths of one of both texts are shared. With `source_field` they are those of any source, and
+    /// count for documents of others.
     boilerplate: Vec<[u32; 2]>,
     /// The documents of which `min_containment` is in the text, or the other way round: whole copies first,
     /// then by the larger share.

@@ -28,15 +28,13 @@ mod preview;
 mod profiles;
 mod reindex;
 mod similar;
+mod stats;
 mod summary;
 mod values;
 
 pub use calibrate::{CalibrateIn, CalibrationOut};
 pub use clusters::{ClusterOrderIn, ClusterOut, ClusterParams, ClustersListOut, MemberParams, PlacementOut};
-pub use collections::{
-    ClustersIn, CollectionIn, CollectionOut, CollectionsOut, FollowingOut, RestoredOut, SharedHashesOut,
-    SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
-};
+pub use collections::{ClustersIn, CollectionIn, CollectionOut, CollectionsOut, RestoredOut};
 pub use compare::{CompareIn, ComparisonOut};
 pub use content::{ImageIn, check_size, page};
 pub use documents::DOCUMENT_MEMBERS;
@@ -60,5 +58,6 @@ pub use reindex::{ReindexIn, ReindexOut};
 pub use similar::{
     AskIn, ErrorsListed, NearIdParams, NearParams, OnDuplicate, QueriesIn, Several, SimilarParams,
 };
+pub use stats::{FollowingOut, SharedHashesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 pub use summary::{BulkOut, Summary, SummaryOut};
 pub use values::{Arrival, Bits, Count, ExpiresIn, Id, Metadata, Timestamp};
