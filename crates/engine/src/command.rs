@@ -273,11 +273,12 @@ mod tests {
         let facts = ("plain@1", 128_u32, shape, 7_u32, None::<u16>, Some((31_u32, 0.5_f64)));
         let of_change = bytes(&(
             (None::<()>, facts, Some(300_u32), Some(0.5), Some(16_u16), None::<()>, Some(2_u32), None::<u32>),
-            (Some(("max:a.n", Some(4_u32))), Some(false), Some(None::<u64>)),
+            (Some(Some("site")), Some(("max:a.n", Some(4_u32))), Some(false), Some(None::<u64>)),
         ));
         let no_weights = None::<()>;
+        let grams_to_clusters = [0_u8; 3];
         let of_settings =
-            ("plain@1", 64_u32, None::<()>, 3_u32, None::<f64>, None::<u16>, no_weights, 0_u8, None::<()>);
+            ("plain@1", 64_u32, None::<()>, 3_u32, None::<f64>, None::<u16>, no_weights, grams_to_clusters);
         let of_record = bytes(&(
             (0_u32, "news", of_settings, false, None::<u64>, 1_u64),
             (1_u128 << 100, "s", Some(4_u32), false),
