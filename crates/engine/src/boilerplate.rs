@@ -6,14 +6,13 @@
 //! one text.
 //!
 //! Where documents name their sources, such as sites, what groups of one source have is boilerplate of this
-//! source, and counts in no pair with a document of it. So an article that many sites have is none.
+//! source, and counts in no pair with a document of it. So an article that many sites have once is none.
 //!
 //! Nothing of this is stored. The work is proportional to the grams of the documents.
 
 use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
-
 use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -35,7 +34,6 @@ const BESIDE: usize = 64;
 /// The most groups that are remembered for a gram beside those of the query. One that more have tells
 /// nothing.
 const GROUPS: usize = 16;
-
 /// Bytes of metadata that are parsed in the time in which a gram is looked up.
 const BYTES_PER_GRAM: usize = 16;
 /// Approximate bytes of the groups of a gram.
@@ -78,7 +76,7 @@ impl Sources {
         }
     }
 
-    /// About how many grams are read in the time in which the source of a document with this metadata is.
+    /// The work of finding the source of a document with this metadata, in grams that are looked up.
     pub(super) fn work(&self, metadata: Option<&str>) -> usize {
         if self.field.is_some() { metadata.map_or(0, str::len) / BYTES_PER_GRAM } else { 0 }
     }
@@ -88,6 +86,7 @@ impl Sources {
 #[derive(Clone, Debug, Default)]
 pub struct Boilerplate {
     sources: Sources,
+    /// Those of any source.
     grams: HashSet<u64, RandomState>,
     of: HashSet<(u64, Source), RandomState>,
 }
@@ -117,6 +116,7 @@ pub(super) struct Compared<'a> {
     rule: GramRule,
     /// The share by grams from which nothing is boilerplate.
     most: f64,
+    /// The grams of the query.
     grams: HashSet<u64, RandomState>,
     /// For each gram of the query and each source, the groups of documents that have it.
     groups: HashMap<(u64, Source), Vec<usize>, RandomState>,

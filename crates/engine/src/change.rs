@@ -7,6 +7,8 @@
 //!
 //! *Absent*: profiles. The caller looks up the properties of a profile and passes them as [`ProfileFacts`].
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::registry::reach;
@@ -94,13 +96,7 @@ impl SettingsChange {
     fn grams(&self, before: &CollectionSettings) -> Result<Option<GramRule>, EngineError> {
         match (self.passages.unwrap_or(Passages::of(before.grams)), self.boilerplate) {
             (Passages::No, None) => Ok(None),
-            (Passages::No, Some(wanted)) => {
-                let detail = format!(
-                    "boilerplate_documents is {wanted}, and the collection keeps no passages; create it with \
-                     \"passages\": true or leave boilerplate_documents out"
-                );
-                Err(EngineError::Invalid { field: "boilerplate_documents", detail })
-            }
+            (Passages::No, Some(wanted)) => Err(without_passages("boilerplate_documents", &wanted)),
             (kept, wanted) => {
                 let before = before.grams.map_or(BOILERPLATE, |rule| rule.boilerplate);
                 let is_exact = kept == Passages::Exact;
@@ -110,19 +106,12 @@ impl SettingsChange {
     }
 
     fn source_field(&self, before: &CollectionSettings) -> Result<Option<String>, EngineError> {
-        let field = self.source_field.as_ref().unwrap_or(&before.source_field).clone();
         if self.passages.unwrap_or(Passages::of(before.grams)) != Passages::No {
-            return Ok(field);
+            return Ok(self.source_field.as_ref().unwrap_or(&before.source_field).clone());
         }
-        match self.source_field.as_ref().and_then(Option::as_ref) {
-            None => Ok(None),
-            Some(field) => {
-                let detail = format!(
-                    "source_field is {field:?}, and the collection keeps no passages, whose boilerplate is \
-                     counted by sources; create it with \"passages\": true or leave source_field out"
-                );
-                Err(EngineError::Invalid { field: "source_field", detail })
-            }
+        match &self.source_field {
+            Some(Some(field)) => Err(without_passages("source_field", field)),
+            _ => Ok(None),
         }
     }
 
@@ -290,6 +279,15 @@ impl CollectionChange {
         }
         Ok(())
     }
+}
+
+/// The error of a setting about passages in a collection that keeps none.
+fn without_passages(field: &'static str, value: &dyn fmt::Debug) -> EngineError {
+    let detail = format!(
+        "{field} is {value:?}, and the collection keeps no passages; create it with \"passages\": true or \
+         leave {field} out"
+    );
+    EngineError::Invalid { field, detail }
 }
 
 fn bands(shape: Option<SignatureShape>) -> String {

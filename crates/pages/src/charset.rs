@@ -356,13 +356,19 @@ mod tests {
         (
             "ru",
             WINDOWS_1251,
-            "Городская библиотека вчера объявила, что с будущего месяца продлит часы работы.",
+            "Городская библиотека вчера объявила, \
+             что с будущего месяца продлит часы работы.",
         ),
         ("zh", GBK, SIMPLIFIED),
         ("tw", BIG5, TRADITIONAL),
         ("ja", SHIFT_JIS, JAPANESE),
         ("jp", EUC_JP, JAPANESE),
-        ("ko", EUC_KR, "시립 도서관은 다음 달부터 주말 개관 시간을 연장한다고 어제 발표했다."),
+        (
+            "ko",
+            EUC_KR,
+            "시립 도서관은 다음 달부터 주말 개관 시간을 \
+             연장한다고 어제 발표했다.",
+        ),
     ];
 
     fn page(head: &str, text: &str) -> String {
@@ -426,7 +432,9 @@ mod tests {
                 assert_eq!(read.text, format!("{whole}\u{fffd} end"), "{language} {label}");
             }
         }
-        let thai = "ห้องสมุดประกาศขยายเวลาเปิดทำการในวันหยุดสุดสัปดาห์".repeat(9);
+        let thai = "ห้องสมุดประกาศขยาย\
+             เวลาเปิดทำการในวันหยุดสุดสัปดาห์"
+            .repeat(9);
         let bytes = WINDOWS_874.encode(&thai).0.into_owned();
         assert_eq!(read(&bytes, Some("utf-8"), true), thai);
     }

@@ -442,7 +442,11 @@ mod tests {
             ("ﬁne №5 ㎏", "fine no5 kg"),
             ("STRASSE Straße", "strasse strasse"),
             ("a\u{200b}b\u{ad}c\u{feff}d\u{0}e", "abcde"),
-            ("图\u{fffd}书 cut\u{fffd}\u{fffd} w\u{fffd}ord \u{fffd} e\u{fffd}\u{301}", "图书 cut word é"),
+            (
+                "图\u{fffd}书 cut\u{fffd}\u{fffd} w\u{fffd}ord \
+                 \u{fffd} e\u{fffd}\u{301}",
+                "图书 cut word é",
+            ),
             ("e\u{200d}\u{301}", "é"),
             ("ｶﾞｷﾞ", "ガギ"),
             ("한국어", "한국어"),
